@@ -60,6 +60,12 @@ struct way {
 	} use[];
 };
 
+/* A passage that an actor waits for, which is not over before this time. */
+struct waited {
+	struct passage *passage;
+	double due;
+};
+
 /* A message shorter than this part of the longest one does not slow the others. */
 static const double short_part = 0.01;
 
@@ -75,8 +81,9 @@ static struct {
 	struct passage **flow; /* [room] and their flows */
 	size_t flow_room;
 	uint64_t seen, order;
-	struct passage **heap, **all; /* events; passages that actors wait for */
-	size_t events, heap_room, passages, room;
+	struct passage **heap; /* events */
+	struct waited *all;    /* [room] passages that actors wait for */
+	size_t events, heap_room, passages, room, soonest;
 	double now;     /* all earlier events are done */
 	double longest; /* of the messages so far [bytes] */
 	bool open, told;
@@ -422,19 +429,30 @@ static void network_advance_to(double now)
 }
 
 /* The earliest time at which an actor may have to know something. A passage without an event waits
- * for another passage's. After the next event a flow can have all of its way. */
+ * for another passage's. After the next event a flow can have all of its way. Most of many passages
+ * are due later than the soonest one, and are not looked at again. */
 static double next_time(void)
 {
 	double next = INFINITY, first = net.events ? net.heap[0]->at : INFINITY;
-	for (size_t i = 0; i < net.passages; i++) {
-		const struct passage *p = net.all[i];
+	for (size_t i = 0, k = net.soonest; i < net.passages; i++, k++) {
+		k = k < net.passages ? k : 0;
+		struct waited *a = &net.all[k];
+		if (a->due >= next)
+			continue;
+		const struct passage *p = a->passage;
 		double at = p->state == PASSAGE_IDLE ? first : p->at;
 		if (p->state == PASSAGE_LATENT)
 			at += p->left / (p->way->bound * p->factor);
 		else if (p->state == PASSAGE_FLOWS)
 			at = first + fmax(0, p->left - p->rate * (first - p->since)) /
 					     (p->way->bound * p->factor);
-		next = fmin(next, at + p->least_s);
+		/* an actor can begin a passage whose event comes first */
+		const bool stays = p->state != PASSAGE_IDLE && p->state != PASSAGE_FLOWS;
+		a->due = (stays ? at : net.now) + p->least_s;
+		if (at + p->least_s < next) {
+			next = at + p->least_s;
+			net.soonest = k;
+		}
 	}
 	return next;
 }
@@ -523,17 +541,17 @@ void passage_begin(struct passage *p)
 {
 	if (net.passages == net.room) {
 		net.room = 2 * net.room + 64;
-		net.all = must(realloc(net.all, net.room * sizeof(struct passage *)));
+		net.all = must(realloc(net.all, net.room * sizeof *net.all));
 	}
 	p->number = net.passages;
-	net.all[net.passages++] = p;
+	net.all[net.passages++] = (struct waited){p, 0};
 	tell();
 }
 
 void passage_over(struct passage *p)
 {
-	struct passage *last = net.all[--net.passages];
-	net.all[last->number = p->number] = last;
+	struct waited last = net.all[--net.passages];
+	net.all[last.passage->number = p->number] = last;
 }
 
 void passage_delay(struct passage *p, double seconds, void (*then)(struct passage *p))

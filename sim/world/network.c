@@ -11,8 +11,10 @@
  * do not share links with SMPI's messages; a strategy's tables and collectives alternate.
  *
  * Rates change only where flows are connected: links that have flows in common. A change costs
- * O(flows x links) there. Events are handled when an actor asks, or when one has to know: an actor
- * sleeps until the earliest time at which that can be (passage.least_s).
+ * O(flows x links) there. A link is left out if another one, or the flow's bound, implies its
+ * limit, as that of a server does those of the switches before it. Events are handled when an actor
+ * asks, or when one has to know: an actor sleeps until the earliest time at which that can be
+ * (passage.least_s).
  */
 #include "sim/world/network.h"
 
@@ -44,6 +46,7 @@ struct pipe {
 	double bandwidth;
 	bool shared;         /* false: each flow may have all of it */
 	struct share *share; /* [flows] */
+	int over;            /* another link that limits all of these flows as much; -1: none */
 	int flows, room, waiting;
 	double remaining, usage; /* of flows without a rate, while rates are computed */
 	uint64_t seen;
@@ -208,12 +211,49 @@ static void has_changed(int pipe)
 	net.pipe[pipe].changed = true;
 }
 
+static bool is_used(const struct way *w, int pipe, double weight)
+{
+	for (int i = 0; i < w->links; i++)
+		if (w->use[i].pipe == pipe)
+			return w->use[i].weight >= weight;
+	return false;
+}
+
+/* For the first flow of its i-th link, the busiest of its other links that can be that link's
+ * `over`. */
+static int link_over(const struct way *w, int i)
+{
+	const struct use *u = &w->use[i];
+	int over = -1, most = 0;
+	for (int k = 0; k < w->links; k++) {
+		const struct pipe *l = &net.pipe[w->use[k].pipe];
+		if (k != i && l->flows > most && l->over < 0 && l->shared &&
+		    l->bandwidth <= net.pipe[u->pipe].bandwidth && w->use[k].weight == u->weight) {
+			over = w->use[k].pipe;
+			most = l->flows;
+		}
+	}
+	return over;
+}
+
+/* Whether the i-th link limits no rate more than another link or the bound of the flow does. */
+static bool is_implied(const struct way *w, int i)
+{
+	const struct use *u = &w->use[i];
+	const struct pipe *l = &net.pipe[u->pipe];
+	return l->over >= 0 || (l->flows == 1 && w->bound * u->weight <= l->bandwidth);
+}
+
 static void join_links(struct passage *p)
 {
 	if (p->spots < p->way->links)
 		p->spot = must(realloc(p->spot, (size_t)(p->spots = p->way->links) * sizeof(int)));
 	for (int i = 0; i < p->way->links; i++) {
 		struct pipe *l = &net.pipe[p->way->use[i].pipe];
+		if (l->flows == 0)
+			l->over = link_over(p->way, i);
+		else if (l->over >= 0 && !is_used(p->way, l->over, p->way->use[i].weight))
+			l->over = -1;
 		if (l->flows == l->room) {
 			l->room = 2 * l->room + 4;
 			l->share = must(realloc(l->share, (size_t)l->room * sizeof *l->share));
@@ -231,7 +271,7 @@ static void leave_links(struct passage *p)
 		struct share last = l->share[--l->flows];
 		l->share[p->spot[i]] = last;
 		last.flow->spot[last.use] = p->spot[i];
-		if (l->flows)
+		if (l->flows && l->over < 0)
 			has_changed(p->way->use[i].pipe);
 	}
 }
@@ -252,7 +292,8 @@ static double rate_beside(const struct way *w, bool *alone)
 	return rate;
 }
 
-/* Finds the links and flows that are connected with the changed links. mark < 0: no rate yet. */
+/* Finds the links and flows that are connected with the changed links. mark < 0: no rate yet. Links
+ * that others imply connect nothing more. */
 static int connected(size_t *flows)
 {
 	int links = 0;
@@ -279,7 +320,7 @@ static int connected(size_t *flows)
 			net.flow[n++] = p;
 			for (int j = 0; j < p->way->links; j++) {
 				int other = p->way->use[j].pipe;
-				if (net.pipe[other].seen != net.seen) {
+				if (net.pipe[other].seen != net.seen && !is_implied(p->way, j)) {
 					net.pipe[other].seen = net.seen;
 					net.part[links++] = other;
 				}
@@ -309,6 +350,8 @@ static void give_rate(struct passage *p, double rate)
 	p->mark = fmax(0, rate);
 	for (int i = 0; i < w->links; i++) {
 		struct pipe *l = &net.pipe[w->use[i].pipe];
+		if (l->seen != net.seen)
+			continue;
 		l->waiting--;
 		if (l->shared) {
 			l->remaining = fmax(0, l->remaining - w->use[i].weight * p->mark);
@@ -395,7 +438,8 @@ static void begin_flow(struct passage *p)
 		return;
 	join_links(p);
 	for (int i = 0; i < p->way->links && !alone; i++)
-		has_changed(p->way->use[i].pipe);
+		if (net.pipe[p->way->use[i].pipe].over < 0)
+			has_changed(p->way->use[i].pipe);
 }
 
 static void handle(struct passage *p)

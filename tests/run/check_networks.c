@@ -156,13 +156,16 @@ TEST(groups_are_machines_or_sites, 2)
 }
 
 /* The messages of tables are simulated without SimGrid's activities, but by its model. */
-TEST(flows_of_tables_are_simgrids, 5)
+TEST(flows_of_tables_are_simgrids, 7)
 {
 	static const char *const where[] = {
 		"ethernet_10g", "wide_area", "gpu8_pcie",
 		"cluster --sim.rate=1gbit --sim.gpus=4 --sim.inner-rate=20GB",
 		"cluster --sim.rate=10gbit --sim.sites=3 --sim.site-rate=100mbit "
-		"--sim.oversubscription=4"};
+		"--sim.oversubscription=4",
+		/* flows that their own link limits; flows of one rack and of several */
+		"cluster --sim.rate=1gbit --sim.slow-link=1:0.1,2:0.3",
+		"ethernet_10g --placement=2@0,2@32,2@64,2@96"};
 	char out[4096],
 		*command AUTOFREE = sentence(
 			"./tests/tools/sim_flows --workload=perceptron --strategy=allreduce "

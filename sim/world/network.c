@@ -11,8 +11,10 @@
  * do not share links with SMPI's messages; a strategy's tables and collectives alternate.
  *
  * Rates change only where flows are connected: links that have flows in common. A change costs
- * O(flows x links) there. Events are handled when an actor asks, or when one has to know: an actor
- * sleeps until the earliest time at which that can be (passage.least_s).
+ * O(flows x links) there. A link is left out if another one, or the flow's bound, implies its
+ * limit, as that of a server does those of the switches before it. Events are handled when an actor
+ * asks, or when one has to know: an actor sleeps until the earliest time at which that can be
+ * (passage.least_s).
  */
 #include "sim/world/network.h"
 
@@ -44,6 +46,7 @@ struct pipe {
 	double bandwidth;
 	bool shared;         /* false: each flow may have all of it */
 	struct share *share; /* [flows] */
+	int over;            /* another link that limits all of these flows as much; -1: none */
 	int flows, room, waiting;
 	double remaining, usage; /* of flows without a rate, while rates are computed */
 	uint64_t seen;
@@ -58,6 +61,12 @@ struct way {
 		int pipe;
 		double weight;
 	} use[];
+};
+
+/* A passage that an actor waits for, which is not over before this time. */
+struct waited {
+	struct passage *passage;
+	double due;
 };
 
 /* A message shorter than this part of the longest one does not slow the others. */
@@ -75,8 +84,9 @@ static struct {
 	struct passage **flow; /* [room] and their flows */
 	size_t flow_room;
 	uint64_t seen, order;
-	struct passage **heap, **all; /* events; passages that actors wait for */
-	size_t events, heap_room, passages, room;
+	struct passage **heap; /* events */
+	struct waited *all;    /* [room] passages that actors wait for */
+	size_t events, heap_room, passages, room, soonest;
 	double now;     /* all earlier events are done */
 	double longest; /* of the messages so far [bytes] */
 	bool open, told;
@@ -201,12 +211,49 @@ static void has_changed(int pipe)
 	net.pipe[pipe].changed = true;
 }
 
+static bool is_used(const struct way *w, int pipe, double weight)
+{
+	for (int i = 0; i < w->links; i++)
+		if (w->use[i].pipe == pipe)
+			return w->use[i].weight >= weight;
+	return false;
+}
+
+/* For the first flow of its i-th link, the busiest of its other links that can be that link's
+ * `over`. */
+static int link_over(const struct way *w, int i)
+{
+	const struct use *u = &w->use[i];
+	int over = -1, most = 0;
+	for (int k = 0; k < w->links; k++) {
+		const struct pipe *l = &net.pipe[w->use[k].pipe];
+		if (k != i && l->flows > most && l->over < 0 && l->shared &&
+		    l->bandwidth <= net.pipe[u->pipe].bandwidth && w->use[k].weight == u->weight) {
+			over = w->use[k].pipe;
+			most = l->flows;
+		}
+	}
+	return over;
+}
+
+/* Whether the i-th link limits no rate more than another link or the bound of the flow does. */
+static bool is_implied(const struct way *w, int i)
+{
+	const struct use *u = &w->use[i];
+	const struct pipe *l = &net.pipe[u->pipe];
+	return l->over >= 0 || (l->flows == 1 && w->bound * u->weight <= l->bandwidth);
+}
+
 static void join_links(struct passage *p)
 {
 	if (p->spots < p->way->links)
 		p->spot = must(realloc(p->spot, (size_t)(p->spots = p->way->links) * sizeof(int)));
 	for (int i = 0; i < p->way->links; i++) {
 		struct pipe *l = &net.pipe[p->way->use[i].pipe];
+		if (l->flows == 0)
+			l->over = link_over(p->way, i);
+		else if (l->over >= 0 && !is_used(p->way, l->over, p->way->use[i].weight))
+			l->over = -1;
 		if (l->flows == l->room) {
 			l->room = 2 * l->room + 4;
 			l->share = must(realloc(l->share, (size_t)l->room * sizeof *l->share));
@@ -224,7 +271,7 @@ static void leave_links(struct passage *p)
 		struct share last = l->share[--l->flows];
 		l->share[p->spot[i]] = last;
 		last.flow->spot[last.use] = p->spot[i];
-		if (l->flows)
+		if (l->flows && l->over < 0)
 			has_changed(p->way->use[i].pipe);
 	}
 }
@@ -245,7 +292,8 @@ static double rate_beside(const struct way *w, bool *alone)
 	return rate;
 }
 
-/* Finds the links and flows that are connected with the changed links. mark < 0: no rate yet. */
+/* Finds the links and flows that are connected with the changed links. mark < 0: no rate yet. Links
+ * that others imply connect nothing more. */
 static int connected(size_t *flows)
 {
 	int links = 0;
@@ -272,7 +320,7 @@ static int connected(size_t *flows)
 			net.flow[n++] = p;
 			for (int j = 0; j < p->way->links; j++) {
 				int other = p->way->use[j].pipe;
-				if (net.pipe[other].seen != net.seen) {
+				if (net.pipe[other].seen != net.seen && !is_implied(p->way, j)) {
 					net.pipe[other].seen = net.seen;
 					net.part[links++] = other;
 				}
@@ -302,6 +350,8 @@ static void give_rate(struct passage *p, double rate)
 	p->mark = fmax(0, rate);
 	for (int i = 0; i < w->links; i++) {
 		struct pipe *l = &net.pipe[w->use[i].pipe];
+		if (l->seen != net.seen)
+			continue;
 		l->waiting--;
 		if (l->shared) {
 			l->remaining = fmax(0, l->remaining - w->use[i].weight * p->mark);
@@ -388,7 +438,8 @@ static void begin_flow(struct passage *p)
 		return;
 	join_links(p);
 	for (int i = 0; i < p->way->links && !alone; i++)
-		has_changed(p->way->use[i].pipe);
+		if (net.pipe[p->way->use[i].pipe].over < 0)
+			has_changed(p->way->use[i].pipe);
 }
 
 static void handle(struct passage *p)
@@ -422,16 +473,30 @@ static void network_advance_to(double now)
 }
 
 /* The earliest time at which an actor may have to know something. A passage without an event waits
- * for another passage's. */
+ * for another passage's. After the next event a flow can have all of its way. Most of many passages
+ * are due later than the soonest one, and are not looked at again. */
 static double next_time(void)
 {
 	double next = INFINITY, first = net.events ? net.heap[0]->at : INFINITY;
-	for (size_t i = 0; i < net.passages; i++) {
-		const struct passage *p = net.all[i];
+	for (size_t i = 0, k = net.soonest; i < net.passages; i++, k++) {
+		k = k < net.passages ? k : 0;
+		struct waited *a = &net.all[k];
+		if (a->due >= next)
+			continue;
+		const struct passage *p = a->passage;
 		double at = p->state == PASSAGE_IDLE ? first : p->at;
 		if (p->state == PASSAGE_LATENT)
 			at += p->left / (p->way->bound * p->factor);
-		next = fmin(next, at + p->least_s);
+		else if (p->state == PASSAGE_FLOWS)
+			at = first + fmax(0, p->left - p->rate * (first - p->since)) /
+					     (p->way->bound * p->factor);
+		/* an actor can begin a passage whose event comes first */
+		const bool stays = p->state != PASSAGE_IDLE && p->state != PASSAGE_FLOWS;
+		a->due = (stays ? at : net.now) + p->least_s;
+		if (at + p->least_s < next) {
+			next = at + p->least_s;
+			net.soonest = k;
+		}
 	}
 	return next;
 }
@@ -520,17 +585,17 @@ void passage_begin(struct passage *p)
 {
 	if (net.passages == net.room) {
 		net.room = 2 * net.room + 64;
-		net.all = must(realloc(net.all, net.room * sizeof(struct passage *)));
+		net.all = must(realloc(net.all, net.room * sizeof *net.all));
 	}
 	p->number = net.passages;
-	net.all[net.passages++] = p;
+	net.all[net.passages++] = (struct waited){p, 0};
 	tell();
 }
 
 void passage_over(struct passage *p)
 {
-	struct passage *last = net.all[--net.passages];
-	net.all[last->number = p->number] = last;
+	struct waited last = net.all[--net.passages];
+	net.all[last.passage->number = p->number] = last;
 }
 
 void passage_delay(struct passage *p, double seconds, void (*then)(struct passage *p))

@@ -1,8 +1,8 @@
 /*
  * sim_flows.c - compares the flows of sim/world/network.c with SimGrid's: every worker sends
  * messages of random lengths to random workers, first by SimGrid, then the same ones by network.c.
- * Prints the number of messages and the largest relative difference of their times of arrival:
- * sim_flows [--option=value ...]
+ * Every other one is answered by a second message of the same passage. Prints the number of
+ * messages and the largest relative difference of their arrivals: sim_flows [--option=value ...]
  */
 #include "results/run/run.h"
 #include "runtime/config/config.h"
@@ -21,6 +21,8 @@ enum { MESSAGES = 20 };
 struct sender {
 	struct passage passage; /* the first member */
 	sg_sem_t bell;
+	int from, to;
+	double answer;               /* bytes; 0: none is left to send */
 	double by_simgrid[MESSAGES]; /* times of arrival */
 };
 
@@ -30,17 +32,31 @@ static int64_t messages;
 static void arrived(struct passage *p)
 {
 	struct sender *s = (struct sender *)(void *)p;
+	const double bytes = s->answer;
+	s->answer = p->least_s = 0;
+	if (bytes > 0) {
+		passage_send(p, 0, s->to, s->from, bytes, arrived);
+		return;
+	}
 	passage_over(p);
 	sg_sem_release(s->bell);
 }
 
-static void send(struct sender *s, int from, int to, double bytes, bool by_network)
+/* answer: 0: none. */
+static void send(struct sender *s, int from, int to, double bytes, double answer, bool by_network)
 {
 	if (!by_network) {
 		sg_host_sendto(sim_host_of(from), sim_host_of(to), bytes + MESSAGE_ENVELOPE);
+		if (answer > 0)
+			sg_host_sendto(sim_host_of(to), sim_host_of(from),
+				       answer + MESSAGE_ENVELOPE);
 		return;
 	}
 	network_advance();
+	s->from = from;
+	s->to = to;
+	s->answer = answer;
+	s->passage.least_s = answer > 0 ? message_least(to, from, answer) : 0;
 	passage_send(&s->passage, 0, from, to, bytes, arrived);
 	passage_begin(&s->passage);
 	sg_sem_acquire(s->bell);
@@ -57,18 +73,19 @@ static void step_flows(struct worker *w)
 	const double began = simgrid_get_clock();
 	for (int i = 0; i < MESSAGES; i++) {
 		double pause = 1e-3 * rng_uniform(&rng),
-		       bytes = pow(10, 5.1 + 1.9 * rng_uniform(&rng));
+		       bytes = pow(10, 5.1 + 1.9 * rng_uniform(&rng)),
+		       answer = i % 2 ? pow(10, 5.1 + 1.9 * rng_uniform(&rng)) : 0;
 		/* half of them go to few workers */
 		int among = rng_uniform(&rng) < 0.5 ? 2 : w->trainers,
 		    to = (int)(rng_uniform(&rng) * among);
 		sg_actor_sleep_for(pause);
-		send(s, w->rank, to, bytes, by_network);
+		send(s, w->rank, to, bytes, answer, by_network);
 		double at = simgrid_get_clock() - began;
 		if (!by_network)
 			s->by_simgrid[i] = at;
 		else
 			worst = fmax(worst, fabs(at / s->by_simgrid[i] - 1));
-		messages += by_network;
+		messages += by_network ? 1 + i % 2 : 0;
 	}
 	comm_barrier(w->all);
 }

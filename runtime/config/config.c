@@ -330,13 +330,15 @@ static char *apply_typed(struct config *c, enum part part, const struct setting 
 	return NULL;
 }
 
-/* Without a codec there is nothing to keep; auto: as the codec needs it. Pairs always have it. */
+/* Without a codec there is nothing to keep; auto: as the codec needs it. Pairs and elastic moves
+ * always have it. */
 static const char *resolved_feedback(const struct config *c)
 {
 	const struct codec *k = c->codec;
 	if (strcmp(c->run.codec_feedback, "auto") != 0 || !k->encode)
 		return c->run.codec_feedback;
-	if (c->strategy->codes == CODES_PAIRS)
+	int codes = codes_of(c->strategy, &c->run, c->strategy_opts);
+	if (codes == CODES_PAIRS || codes == CODES_MOVES)
 		return "true";
 	return k->feedback && k->feedback(c->codec_opts) ? "true" : "false";
 }

@@ -8,6 +8,14 @@
  * worker itself decodes one message of all floats, and pushes that. So a table has the same pushes
  * as with one server.
  *
+ * An elastic move is a pull of W, and a push of u = alpha (param - W) to which nothing is kept:
+ *
+ *   q = encoded(u);  W += decoded(q);  param -= decoded(q)
+ *
+ * What the codec has lost stays in param - W, and so in the next u. A worker that kept it, too,
+ * would count it twice: a float that is sent in each fifth exchange of two workers would then move
+ * by 4.5 times the difference.
+ *
  * With --codec.pull, a worker pulls decoded(encoded(W)), from each server a message of its floats.
  * W itself loses nothing, and evaluation reads it as it is.
  *
@@ -57,8 +65,10 @@ struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
 	const struct tables *s = w->loop->tables;
 	const struct model *m = w->model;
 	const bool servers = s->servers > 0;
+	const int codes = codes_of(w->loop->strategy, w->run, w->opts);
+	const bool moves = codes == CODES_MOVES;
 	size_t first;
-	if (!w->codec || !w->codec->encode || w->loop->strategy->codes != CODES_PUSHES ||
+	if (!w->codec || !w->codec->encode || (codes != CODES_PUSHES && !moves) ||
 	    (s->size == 1 && !servers))
 		return NULL;
 	if (s->placement->floats_on_device)
@@ -75,9 +85,9 @@ struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
 			     .some = must(malloc((m->tensors + 1) * sizeof *k->some)),
 			     .tensors = m->tensors,
 			     .parts = servers ? s->servers : 1,
-			     .feedback = strcmp(w->run->codec_feedback, "true") == 0,
+			     .feedback = !moves && strcmp(w->run->codec_feedback, "true") == 0,
 			     .pulls = w->run->codec_pull};
-	k->decodes = k->feedback || !servers;
+	k->decodes = k->feedback || moves || !servers;
 	memcpy(k->tensor, m->tensor, m->tensors * sizeof *k->tensor);
 	k->first = must(calloc(2 * ((size_t)k->parts + 1), sizeof *k->first));
 	k->word = k->first + k->parts + 1;
@@ -133,6 +143,26 @@ void pushes_encode(struct pushes *k, struct table_op *p)
 		world_charge(2 * (double)n);
 	p->in = k->decoded ? k->decoded : p->in;
 	p->message = k->message ? k->message : link_nowhere();
+}
+
+/* The pulled W becomes u, and u what is decoded of it, all in one place. */
+char *pushes_move(struct table *t, struct table_op *p)
+{
+	struct pushes *k = t->rules.pushes;
+	float *d = k->decoded ? k->decoded : link_nowhere();
+	struct table_op pull = {.kind = OP_READ, .pull = true, .out = d},
+			push = {.kind = OP_PUSH, .in = d, .by = {.scale = 1}};
+	TRY(table_do(t, &pull));
+	nsec since = clock_now();
+	if (k->decoded)
+		table_change(d, p->out, d, p->by.scale, t->n);
+	world_charge(2 * (double)t->n);
+	stats_spent(t->among->stats, TRACE_PACK, since, -1);
+	TRY(table_do(t, &push));
+	for (size_t i = 0; k->decoded && i < t->n; i++)
+		p->out[i] -= d[i];
+	p->staleness = push.staleness;
+	return NULL;
 }
 
 /* ---- Pulls ---- */

@@ -13,6 +13,8 @@ void pushes_free(struct pushes *k); /* NULL is fine */
 /* Of a push: sets its message; in is then what the table gets, unless a server decodes it. Both
  * are valid until the next. */
 void pushes_encode(struct pushes *k, struct table_op *p);
+/* An elastic move: both sides move by what is decoded of the difference. */
+char *pushes_move(struct table *t, struct table_op *p);
 /* The message of server j, or with one part of all: its length and first word. */
 size_t pushes_words(const struct pushes *k, int j, size_t *first);
 int64_t pushes_bytes(const struct pushes *k); /* of all parts */

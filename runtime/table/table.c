@@ -433,6 +433,8 @@ static void note_op(struct table *t, const struct table_op *p, nsec since)
 
 char *table_do(struct table *t, struct table_op *p)
 {
+	if (p->kind == OP_ELASTIC && t->rules.pushes)
+		return pushes_move(t, p);
 	bool noted = __builtin_expect(t->among->stats->trace != NULL, 0) && !t->rules.counter;
 	nsec since = noted ? clock_peek() : 0;
 	char *wrong = table_check_op(t, p);

@@ -461,6 +461,13 @@ int64_t pushes_bytes(const struct pushes *k)
 	return 0;
 }
 
+char *pushes_move(struct table *t, struct table_op *p)
+{
+	(void)t, (void)p;
+	wrong("coded pushes are not modelled");
+	return NULL;
+}
+
 bool pushes_pull(const struct table *t, const struct table_op *p)
 {
 	(void)t, (void)p;

@@ -38,7 +38,8 @@ carrier allreduce 0 --strategy=allreduce
 carrier 'allreduce, buckets' 0 --strategy=allreduce --allreduce.overlap=true --allreduce.bucket=1
 carrier periodic 0 --strategy=periodic --sync-every=5
 carrier 'periodic, outer' 0 --strategy=periodic --sync-every=5 --periodic.outer=nesterov
-carrier easgd 0 --strategy=easgd --easgd.form=synchronous --sync-every=5
+carrier easgd 1 --strategy=easgd --sync-every=5
+carrier 'easgd, synchronous' 0 --strategy=easgd --easgd.form=synchronous --sync-every=5
 carrier gossip 0 --strategy=gossip --sync-every=5
 carrier asgd 1 --strategy=asgd --sync-every=5
 carrier bsp 1 --strategy=bsp --sync-every=5

@@ -41,10 +41,10 @@ double run_momentum(const struct run *);
 bool run_record(const struct run *), run_sim_train(const struct run *);
 const char *run_strategy(const struct run *), *run_optimizer(const struct run *),
 	*run_codec(const struct run *), *run_codec_feedback(const struct run *),
-	*run_reduce(const struct run *), *run_state(const struct run *),
-	*run_leave(const struct run *), *run_precision(const struct run *),
-	*run_platform(const struct run *), *run_table_home(const struct run *),
-	*run_data_dir(const struct run *);
+	*run_codec_pull(const struct run *), *run_reduce(const struct run *),
+	*run_state(const struct run *), *run_leave(const struct run *),
+	*run_precision(const struct run *), *run_platform(const struct run *),
+	*run_table_home(const struct run *), *run_data_dir(const struct run *);
 const void *run_workload_opts(const struct run *); /* its options struct, for its data set */
 int64_t workers_leaving(const struct run *);       /* the number that --leave names */
 enum { WORKERS_MOST = 4096 };                      /* also of servers */
@@ -236,8 +236,8 @@ struct worker {
 	void *state;      /* of the strategy: state_size bytes, zeroed */
 	const struct optimizer *optimizer;
 	const void *optimizer_opts;
-	const struct codec *codec;
-	const void *codec_opts;
+	const struct codec *codec, *codec_pull; /* codec_pull: of pulls; NULL = none */
+	const void *codec_opts, *codec_pull_opts;
 	struct model *model;
 	struct vec *param, *grad;         /* [P], same layout: this worker's part of the model */
 	struct vec *moment[MOMENTS_MOST]; /* [P], state of the optimiser; NULL = unused */

@@ -456,22 +456,24 @@ static char *check_optimizer(const struct config *c, int share)
 /* A pulled model needs all its floats, and the same ones at each pull. */
 static char *check_pulls(const struct config *c)
 {
-	const struct codec *k = c->codec;
-	if (!c->run.codec_pull)
+	static const char give[] = "bf16, fp16, int8, int4, fp8 or fp4";
+	const struct codec *k = c->codec_pull;
+	const char *typed = c->run.codec_pull;
+	int codes = codes_of(c->strategy, &c->run, c->strategy_opts);
+	if (!k)
 		return NULL;
 	if (!k->encode)
-		return sentence("--codec.pull=true: there is no codec for pulls; give "
-				"--codec=bf16, fp16, int8, int4, fp8 or fp4");
-	int codes = codes_of(c->strategy, &c->run, c->strategy_opts);
+		return sentence("--codec.pull=%s: there is no codec for pulls; give %s", typed,
+				give);
 	if (codes != CODES_PUSHES && codes != CODES_MOVES)
-		return sentence("--codec.pull=true: %s pulls no model from a table for a codec; "
+		return sentence("--codec.pull=%s: %s pulls no model from a table for a codec; "
 				"give asgd, bsp, ssp, downpour or easgd, or leave it out",
-				c->run.strategy);
-	if (k->sums == CODEC_SCATTERED && !(k->unbiased && k->unbiased(c->codec_opts)))
-		return NULL;
-	return sentence("--codec.pull=true: a model that travels by codec %s would not keep all "
-			"its floats; give --codec=bf16, fp16, int8, int4, fp8 or fp4",
-			c->run.codec);
+				typed, c->run.strategy);
+	if (k->sums != CODEC_SCATTERED || (k->unbiased && k->unbiased(c->codec_pull_opts)))
+		return sentence("--codec.pull=%s: a model that travels by codec %s would not keep "
+				"all its floats; give %s",
+				typed, k->plugin.name, give);
+	return k->refuse ? k->refuse(&c->run, c->codec_pull_opts) : NULL;
 }
 
 /* Where a codec would have no effect, or no meaning. */

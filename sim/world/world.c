@@ -249,8 +249,10 @@ void world_charge(double floats)
 
 void world_charge_code(const struct codec *k, const void *opts, size_t n, bool decodes)
 {
+	const struct code_time *its = sim_plan->simulation->code;
+	its += its->codec != k;
 	double passes = decodes ? k->decode_passes : k->encode_passes,
-	       whole = sim_plan->simulation->code_s[decodes];
+	       whole = its->codec == k ? its->s[decodes] : NAN;
 	if (isnan(whole))
 		world_charge(passes * (k->work ? k->work(opts) : 1) * (double)n);
 	else if (!sim_self()->quiet)

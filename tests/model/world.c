@@ -454,9 +454,9 @@ struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
 	return NULL;
 }
 
-int64_t pushes_bytes(const struct pushes *k)
+int64_t pushes_bytes(const struct pushes *k, enum table_way way)
 {
-	(void)k;
+	(void)k, (void)way;
 	wrong("coded pushes are not modelled");
 	return 0;
 }

@@ -695,7 +695,7 @@ TEST(feedback_of_pushes_loses_nothing, 1, (int)codecs_listed())
 					 .common = pushes_common(k),
 					 .workers = 1};
 			c.tensor = pushes_tensors(k, j, &c.tensors);
-			size_t words = pushes_words(k, j, &at);
+			size_t words = pushes_words(k, WAY_PUSH, j, &at);
 			ck_assert_uint_eq(words * sizeof(float), codec->bytes(&c));
 			ck_assert(codec->decode(&c, m->y, p.message + at, false));
 			for (size_t i = 0; i < c.n; i++)
@@ -917,14 +917,21 @@ TEST(coded_pushes_learn_and_equal_simulated_ones, pushing_runs())
 
 /* Pulls are messages, too. Workers train on what they decode, in both worlds; the model of the
  * table is evaluated. */
-TEST(coded_pulls_learn_and_equal_simulated_ones, 4)
+TEST(coded_pulls_learn_and_equal_simulated_ones, 8)
 {
-	static const char *const how[] = {"asgd --servers=1 --codec=bf16",
-					  "asgd --servers=1 --codec=int8",
-					  "downpour --servers=2 --codec=fp8",
-					  "bsp --bsp.updater=momentum --servers=1 --codec=fp16"};
-	const char *one = words(MLP "--epochs=2 --sync-every=4 --workers=1 --strategy=%s", how[_i]);
-	const char *pulls = words("%s --codec.pull=true", one);
+	static const struct {
+		const char *how, *pull;
+	} row[] = {{"asgd --servers=1 --codec=bf16", "true"},
+		   {"asgd --servers=1 --codec=int8", "true"},
+		   {"downpour --servers=2 --codec=fp8", "true"},
+		   {"bsp --bsp.updater=momentum --servers=1 --codec=fp16", "true"},
+		   {"asgd --servers=1 --codec=topk --topk.share=0.1", "bf16"},
+		   {"ssp --servers=2", "int8:block=64"},
+		   {"easgd --servers=1 --codec=int4", "fp16"},
+		   {"easgd --servers=2", "bf16"}};
+	const char *one =
+		words(MLP "--epochs=2 --sync-every=4 --workers=1 --strategy=%s", row[_i].how);
+	const char *pulls = words("%s --codec.pull=%s", one, row[_i].pull);
 	int ranks = strstr(one, "servers=2") ? 3 : 2;
 	struct result plain = train_ok(ranks, one), real = train_ok(ranks, pulls),
 		      simulated = run_simulated(ranks, words(SIMULATED "%s", pulls));
@@ -940,19 +947,40 @@ TEST(coded_pulls_learn_and_equal_simulated_ones, 4)
 }
 
 /* Without servers a worker decodes what it would get. */
-TEST(pulls_without_servers_are_decoded, 2)
+TEST(pulls_without_servers_are_decoded, 3)
 {
-	static const char *const strategy[] = {"bsp", "easgd"};
-	const char *one =
-		words(MLP "--epochs=1 --sync-every=5 --strategy=%s --codec=int4", strategy[_i]);
+	static const struct {
+		const char *how, *pull;
+		double bytes; /* a share of those with pulls of floats */
+	} row[] = {{"bsp --codec=int4", "true", 0.25},
+		   {"easgd --codec=int4", "true", 0.25},
+		   {"bsp", "int4", 0.6}};
+	const char *one = words(MLP "--epochs=1 --sync-every=5 --strategy=%s", row[_i].how);
 	struct result plain = train_ok(2, one),
-		      pulls = train_ok(2, words("%s --codec.pull=true", one));
+		      pulls = train_ok(2, words("%s --codec.pull=%s", one, row[_i].pull));
 	ck_assert_msg(distance(&plain, &pulls) > 1e-4, "pulls lose %g", distance(&plain, &pulls));
 	ck_assert_msg(pulls.test_loss < 0.95 * pulls.first_test_loss, "test loss %g, %g at first",
 		      pulls.test_loss, pulls.first_test_loss);
 	ck_assert_msg(fabs(pulls.formula - pulls.bytes) <= 1e-6 * pulls.bytes + 3,
 		      "%.0f bytes, %.17g by the formula", pulls.bytes, pulls.formula);
-	ck_assert_double_lt(pulls.bytes, 0.25 * plain.bytes);
+	ck_assert_double_lt(pulls.bytes, row[_i].bytes * plain.bytes);
+}
+
+/* The same codec by another name; and one that loses nothing of the pushes. */
+TEST(pulls_by_name_equal_those_by_the_codec_of_pushes)
+{
+#define SERVED MLP "--epochs=1 --sync-every=5 --strategy=asgd --workers=1 --servers=1 "
+	static const char *const how[] = {
+		SERVED "--codec=int8 --codec.pull=int8",
+		SERVED "--codec=int8 --codec.pull=true",
+		SERVED "--codec=int8:block=64 --codec.pull=int8:block=64",
+		SERVED "--codec=int8:block=64 --codec.pull=true",
+		SERVED "--codec=topk:share=1 --codec.pull=bf16",
+		SERVED "--codec.pull=bf16",
+		SERVED "--codec.pull=none",
+		SERVED,
+	};
+	expect_pairs(2, COUNT(how) / 2, how, 0);
 }
 
 /* A server decodes what a worker decodes itself where there is none. Two pushes have one sum. */
@@ -1030,7 +1058,7 @@ TEST(bytes_are_those_of_the_encoding)
 }
 
 /* 25 pushes and pulls in 100 steps; a server's part is 12,725 floats. */
-TEST(pushes_have_the_bytes_of_the_encoding, 7)
+TEST(pushes_have_the_bytes_of_the_encoding, 9)
 {
 	static const double floats = 4 * 25450.0;
 	static const struct {
@@ -1046,6 +1074,10 @@ TEST(pushes_have_the_bytes_of_the_encoding, 7)
 		 2 * (12728 + 4 * 50.0), 2 * (12728 + 4 * 50.0)},
 		{"--workers=1 --servers=1 --codec=bf16 --codec.pull=true", 2, floats / 2,
 		 floats / 2},
+		{"--workers=1 --servers=1 --codec=topk --topk.share=0.01 --codec.pull=bf16", 2,
+		 8 * 255.0, floats / 2},
+		{"--workers=1 --servers=2 --codec.pull=int8:block=64", 3, floats,
+		 2 * (12728 + 4 * 199.0)},
 		{"--strategy=easgd --workers=1 --servers=1 --codec=int8", 2, 25452 + 4 * 100.0,
 		 floats},
 		{"--strategy=easgd --workers=1 --servers=2 --codec=int8 --codec.pull=true", 3,
@@ -1148,7 +1180,7 @@ TEST(pairs_keep_the_mean, 3)
 
 CASE("refusals");
 
-TEST(codecs_without_meaning_are_refused, 34)
+TEST(codecs_without_meaning_are_refused, 40)
 {
 	static const struct {
 		struct setting set[4];
@@ -1228,6 +1260,16 @@ TEST(codecs_without_meaning_are_refused, 34)
 		  {"int8.rounding", "stochastic"}},
 		 "by codec int8 would not keep"},
 		{{{"codec", "int8"}, {"codec.pull", "true"}, {"strategy", "asgd"}}, NULL},
+		{{{"codec.pull", "bf16"}, {"strategy", "allreduce"}},
+		 "--codec.pull=bf16: allreduce pulls no model from a table"},
+		{{{"codec.pull", "topk:share=0.5"}, {"strategy", "asgd"}},
+		 "--codec.pull=topk:share=0.5: a model that travels by codec topk would not keep"},
+		{{{"codec.pull", "int8:rounding=stochastic"}, {"strategy", "asgd"}},
+		 "by codec int8 would not keep"},
+		{{{"codec", "topk"}, {"codec.pull", "bf16"}, {"strategy", "asgd"}}, NULL},
+		{{{"codec.pull", "int8:block=64"}, {"strategy", "easgd"}, {"workers", "2"}}, NULL},
+		{{{"codec.pull", "int8:block=12"}, {"strategy", "asgd"}},
+		 "--block=12: give a multiple of 8"},
 		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "12"}},
 		 "--block=12: give a multiple of 8"},
 		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "16"}}, NULL},

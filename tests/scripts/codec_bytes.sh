@@ -46,6 +46,7 @@ carrier bsp 1 --strategy=bsp --sync-every=5
 carrier ssp 1 --strategy=ssp --sync-every=5
 carrier downpour 1 --strategy=downpour --sync-every=5
 carrier 'asgd, pulls' 1 --strategy=asgd --sync-every=5 --codec.pull=true
+carrier 'asgd, pulls by bf16' 1 --strategy=asgd --sync-every=5 --codec.pull=bf16
 
 awk -F'|' -v steps="$steps" '
 	!($1 in seen) { seen[$1] = 1; column[++columns] = $1 }

@@ -185,7 +185,7 @@ struct comm *comm_split_places(struct comm *c, int *n)
 struct comm *comm_coded(struct worker *w, struct comm *c, const struct vec *v,
 			const struct tensor *tensor, size_t tensors)
 {
-	const int codes = codes_of(w->loop->strategy, w->run, w->opts);
+	const int codes = strategy_codes(w->loop->strategy, w->run, w->opts);
 	if (c->size == 1 || !w->codec || !w->codec->encode || codes == CODES_PUSHES ||
 	    codes == CODES_MOVES) /* runtime/table/coded.c has these */
 		return c;

@@ -373,7 +373,7 @@ static const char *resolved_feedback(const struct config *c)
 	const struct codec *k = c->codec;
 	if (strcmp(c->run.codec_feedback, "auto") != 0 || !k->encode)
 		return c->run.codec_feedback;
-	int codes = codes_of(c->strategy, &c->run, c->strategy_opts);
+	int codes = strategy_codes(c->strategy, &c->run, c->strategy_opts);
 	if (codes == CODES_PAIRS || codes == CODES_MOVES)
 		return "true";
 	return k->feedback && k->feedback(c->codec_opts) ? "true" : "false";

@@ -459,7 +459,7 @@ static char *check_pulls(const struct config *c)
 	static const char give[] = "bf16, fp16, int8, int4, fp8 or fp4";
 	const struct codec *k = c->codec_pull;
 	const char *typed = c->run.codec_pull;
-	int codes = codes_of(c->strategy, &c->run, c->strategy_opts);
+	int codes = strategy_codes(c->strategy, &c->run, c->strategy_opts);
 	if (!k)
 		return NULL;
 	if (!k->encode)
@@ -488,7 +488,7 @@ static char *check_codec(const struct config *c)
 			       : sentence("--codec.feedback=%s: there is no codec whose errors "
 					  "could be kept; give --codec, or leave it out",
 					  run->codec_feedback);
-	int codes = codes_of(c->strategy, run, c->strategy_opts);
+	int codes = strategy_codes(c->strategy, run, c->strategy_opts);
 	if (codes == CODES_NOTHING)
 		return sentence("--codec=%s: %s sends nothing that a codec compresses; give "
 				"allreduce, periodic, gossip, easgd, asgd, bsp, ssp or downpour, "

@@ -79,7 +79,7 @@ struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
 	const struct tables *s = w->loop->tables;
 	const struct model *m = w->model;
 	const bool servers = s->servers > 0;
-	const int codes = codes_of(w->loop->strategy, w->run, w->opts);
+	const int codes = strategy_codes(w->loop->strategy, w->run, w->opts);
 	const bool moves = codes == CODES_MOVES;
 	const struct coder coder[WAYS] = {{w->codec, w->codec_opts},
 					  {w->codec_pull, w->codec_pull_opts}};

@@ -41,10 +41,10 @@ double run_momentum(const struct run *);
 bool run_record(const struct run *), run_sim_train(const struct run *);
 const char *run_strategy(const struct run *), *run_optimizer(const struct run *),
 	*run_codec(const struct run *), *run_codec_feedback(const struct run *),
-	*run_reduce(const struct run *), *run_state(const struct run *),
-	*run_leave(const struct run *), *run_precision(const struct run *),
-	*run_platform(const struct run *), *run_table_home(const struct run *),
-	*run_data_dir(const struct run *);
+	*run_codec_pull(const struct run *), *run_reduce(const struct run *),
+	*run_state(const struct run *), *run_leave(const struct run *),
+	*run_precision(const struct run *), *run_platform(const struct run *),
+	*run_table_home(const struct run *), *run_data_dir(const struct run *);
 const void *run_workload_opts(const struct run *); /* its options struct, for its data set */
 int64_t workers_leaving(const struct run *);       /* the number that --leave names */
 enum { WORKERS_MOST = 4096 };                      /* also of servers */
@@ -152,6 +152,7 @@ struct table_terms {
 	bool each; /* one W for each trainer, see table_of; only with updater add */
 	/* All pushes are table_syncs. Of a single worker in every step, init is the table. */
 	bool syncs;
+	bool none; /* this run makes no table */
 	enum table_init init;
 };
 
@@ -168,7 +169,7 @@ void table_free(struct table *t);                        /* collective */
  *   push       W = updater(W, g)
  *   push_pull  W = updater(W, g);  param = pulled = W
  *   pull       param = pulled = W
- *   elastic    d = alpha (param - W);  W += d;  param -= d
+ *   elastic    d = alpha (param - W);  W += d;  param -= d           by codec: d as decoded
  * Operations with a push return false if the push was too late for its round and was dropped; their
  * pull is still done. */
 bool table_sync(struct table *t, struct vec *param, const struct push *by);
@@ -235,8 +236,8 @@ struct worker {
 	void *state;      /* of the strategy: state_size bytes, zeroed */
 	const struct optimizer *optimizer;
 	const void *optimizer_opts;
-	const struct codec *codec;
-	const void *codec_opts;
+	const struct codec *codec, *codec_pull; /* codec_pull: of pulls; NULL = none */
+	const void *codec_opts, *codec_pull_opts;
 	struct model *model;
 	struct vec *param, *grad;         /* [P], same layout: this worker's part of the model */
 	struct vec *moment[MOMENTS_MOST]; /* [P], state of the optimiser; NULL = unused */
@@ -368,9 +369,8 @@ struct strategy {
 	 * mini-batches, if may_leave and terms are set. Otherwise returns a static sentence: why
 	 * all need the same. NULL although they do: as with may_leave. Unseen. */
 	const char *(*why_static)(const struct run *run, const void *opts);
-	/* The terms of its tables: a run with --servers, --table-home or --record is refused before
-	 * it starts if they are not possible. NULL: it has none. Set, but none is made: servers are
-	 * idle. */
+	/* Of its tables: a run with --servers, --table-home or --record is refused before it starts
+	 * if they are not possible. NULL: it has none. Set, but none is made: servers are idle. */
 	struct table_terms (*terms)(const struct run *run, const void *opts);
 	/* When its workers call local_met, which applies --state: NEVER, so that all moments stay
 	 * equal; each ALONE; or all of a data group TOGETHER in the same step. NEVER, but it calls
@@ -379,10 +379,10 @@ struct strategy {
 	enum { MEETS_NEVER, MEETS_ALONE, MEETS_TOGETHER } meets;
 	/* What a codec compresses: nothing (it is refused); over w->coded, sums of gradients, or of
 	 * changes of models since all were equal, each a vec as long as param; comm_exchange over
-	 * w->coded of models, which are then averaged in pairs; or pushes to a table as long as
-	 * param, whose terms then have no syncs. Set, but it uses data_group or syncs: --codec has
-	 * no effect, and the counted bytes show it. */
-	enum { CODES_NOTHING, CODES_SUMS, CODES_PAIRS, CODES_PUSHES } codes;
+	 * w->coded of models, which are then averaged in pairs; pushes to a table as long as param,
+	 * whose terms then have no syncs; or its elastic moves, and with terms of .none sums. Set,
+	 * but it uses data_group or syncs: --codec has no effect, and counted bytes show it. */
+	enum { CODES_NOTHING, CODES_SUMS, CODES_PAIRS, CODES_PUSHES, CODES_MOVES } codes;
 	/* Bytes that a trainer sends in a step, as a mean over trainers and sync_every steps of
 	 * equal batches. Tests compare the counted bytes. */
 	double (*bytes_per_step)(const struct worker *w);

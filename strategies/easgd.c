@@ -11,6 +11,9 @@
  *                synchronous   all exchange at once, same c: c += sum of d = beta (mean of w - c);
  *                              each trainer keeps the centre, which is the same on all
  *
+ * With --codec an asynchronous exchange pulls c, and moves both by what the codec leaves of d: the
+ * rest stays in w - c. In the synchronous form, w moves by d, and feedback keeps the rest.
+ *
  * The canonical model is the centre; it gains what the trainers lose. An exchange moves 2 (N - 1) /
  * N P floats, 2 P with servers. --reduce does not matter: beta takes its place. The paper's EAMSGD
  * uses Nesterov's gradient; this uses a heavy ball.
@@ -56,11 +59,6 @@ static bool is_synchronous(const void *opts)
 
 static char *easgd_refuse(const struct run *run, const void *opts)
 {
-	if (!is_synchronous(opts) && strcmp(run_codec(run), "none") != 0)
-		return sentence("--codec=%s: an asynchronous exchange moves worker and centre by "
-				"the same difference, and a codec would change one of the two; "
-				"give --easgd.form=synchronous",
-				run_codec(run));
 	const char *why = !is_synchronous(opts)  ? NULL
 			  : run_servers(run) > 0 ? "each worker keeps the centre, and no server "
 						   "does; use --servers=0"
@@ -84,8 +82,8 @@ static const char *easgd_why_static(const struct run *run, const void *opts)
 
 static struct table_terms easgd_terms(const struct run *run, const void *opts)
 {
-	(void)run, (void)opts;
-	return (struct table_terms){.init = TABLE_MASTER};
+	(void)run;
+	return (struct table_terms){.none = is_synchronous(opts), .init = TABLE_MASTER};
 }
 
 static void easgd_init(struct worker *w)
@@ -174,7 +172,7 @@ const struct strategy strategy_easgd = {
 	.refuse = easgd_refuse,
 	.init = easgd_init,
 	.step = easgd_step,
-	.codes = CODES_SUMS,
+	.codes = CODES_MOVES,
 	.fini = easgd_fini,
 	.canonical = easgd_canonical,
 	.why_static = easgd_why_static,

@@ -44,11 +44,11 @@ char *exchange_refuse(const struct run *run, const void *opts)
 			run_strategy(run), o->updater, run_optimizer(run));
 }
 
-/* Do pushes travel as a codec's messages? A worker alone with its table sends none. */
+/* Do pushes or pulls travel as a codec's messages? A worker alone with its table sends none. */
 static bool is_coded(const struct run *run)
 {
-	return strcmp(run_codec(run), "none") != 0 &&
-	       (run_workers(run) > 1 || run_servers(run) > 0);
+	bool any = strcmp(run_codec(run), "none") != 0 || strcmp(run_codec_pull(run), "false") != 0;
+	return any && (run_workers(run) > 1 || run_servers(run) > 0);
 }
 
 struct table_terms exchange_terms(const struct run *run, const void *opts)

@@ -138,6 +138,7 @@ void other_value(const struct option *o, char *text, size_t room)
 					     {"strategy", "asgd"},
 					     {"optimizer", "nesterov"},
 					     {"codec", "sign"},
+					     {"codec.pull", "bf16"},
 					     {"lr-schedule", "step:7:x0.3"},
 					     {"split", "dirichlet:2"},
 					     {"sim.step-time", "3ms"},

@@ -8,7 +8,7 @@
 #include "results/db/db.h"
 
 enum {
-	SCHEMA_VERSION = 20,         /* run_options.def does not change it */
+	SCHEMA_VERSION = 21,         /* run_options.def does not change it */
 	OLDEST_VERSION = 16,         /* of files that are brought to this version */
 	APPLICATION_ID = 0x6d76626e, /* "mvbn" */
 	HEARTBEAT_S = 30,            /* from one heartbeat of a run to the next [s] */

@@ -209,10 +209,12 @@ static void take_push_share(const struct config *c, struct simulation *s, double
 }
 
 /* Calibrations measure the codecs of the list with their default options, on the whole model. */
-static void take_code(const struct config *c, const struct plan *p, struct simulation *s,
-		      double slower)
+static void take_code(const struct plan *p, struct simulation *s, double slower,
+		      struct code_time *out, const void *opts)
 {
-	const struct codec *k = c->codec;
+	const struct codec *k = out->codec;
+	if (!k)
+		return;
 	char *names[2] = {sentence("encode_%s", k->plugin.name),
 			  sentence("decode_%s", k->plugin.name)};
 	size_t listed = 0;
@@ -222,8 +224,8 @@ static void take_code(const struct config *c, const struct plan *p, struct simul
 		const struct point *m = &s->points.point[i];
 		for (int d = 0; d < 2; d++)
 			if (strcmp(m->name, names[d]) == 0 && m->x >= 1 && m->value > 0)
-				s->code_s[d] = slower * m->value * (double)p->params / m->x *
-					       (k->work ? k->work(c->codec_opts) : 1);
+				out->s[d] = slower * m->value * (double)p->params / m->x *
+					    (k->work ? k->work(opts) : 1);
 	}
 	free(names[0]);
 	free(names[1]);
@@ -257,8 +259,8 @@ static void take_out_sharing(struct simulation *s, int workers, int cores)
 			s->cost[k].y[i] *= share;
 	for (int i = 0; i < s->allreduce.n; i++)
 		s->allreduce.y[i] *= share;
-	for (int d = 0; d < 2; d++)
-		s->code_s[d] *= share;
+	for (int i = 0; i < 4; i++)
+		s->code[i / 2].s[i % 2] *= share;
 }
 
 /* ---- The inputs of a simulation ---- */
@@ -388,7 +390,8 @@ static char *load_calibration(const struct config *c, const struct plan *p, stru
 		s->cost[k] = curve_of(&s->points, cost_names[k], slower);
 	s->allreduce = curve_of(&s->points, "allreduce", slower);
 	take_push_share(c, s, slower);
-	take_code(c, p, s, slower);
+	take_code(p, s, slower, &s->code[0], c->codec_opts);
+	take_code(p, s, slower, &s->code[1], c->codec_pull_opts);
 	take_layers(s);
 	if (s->step.n == 0)
 		s->calibration_id = 0;
@@ -457,8 +460,11 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 		TRY(load_wires(c, s, &hosts, &host_cores));
 	if (isnan(step) || is_local(c))
 		TRY(load_calibration(c, p, s, side_by_side, &cores));
-	TRY(take_given("sim.encode-time", c->harness.sim_encode_time, &s->code_s[0]));
-	TRY(take_given("sim.decode-time", c->harness.sim_decode_time, &s->code_s[1]));
+	for (int i = 0; i < 2; i++) {
+		double *code_s = s->code[i].s;
+		TRY(take_given("sim.encode-time", c->harness.sim_encode_time, &code_s[0]));
+		TRY(take_given("sim.decode-time", c->harness.sim_decode_time, &code_s[1]));
+	}
 	if (!is_local(c)) /* a name that does not exist comes first */
 		TRY(find_platform(c, s, hosts ? host_cores : cores, hosts));
 	if ((isnan(step) && !paced) || is_local(c))
@@ -490,7 +496,7 @@ static char *find_all(const struct config *c, const struct plan *p, struct simul
 char *simulation_find(const struct config *c, const struct plan *p, struct simulation *s)
 {
 	*s = (struct simulation){.rows = (double)c->run.batch,
-				 .code_s = {NAN, NAN},
+				 .code = {{c->codec, {NAN, NAN}}, {c->codec_pull, {NAN, NAN}}},
 				 .update_s = NAN,
 				 .push_share = 1,
 				 .connect_s = c->harness.sim_connect};

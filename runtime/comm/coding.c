@@ -133,7 +133,7 @@ static float *buffer_grown(const struct coding *k, struct buffer *b, size_t n)
 void code_charge(const struct codec *k, const void *opts, size_t n, bool decodes)
 {
 	double passes = decodes ? k->decode_passes : k->encode_passes;
-	world_charge_code(passes * (k->work ? k->work(opts) : 1), n, decodes);
+	world_charge_code(k, passes * (k->work ? k->work(opts) : 1), n, decodes);
 }
 
 static void encode(const struct coding *k, const struct code *c, float *wire, const float *x)

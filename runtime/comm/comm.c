@@ -185,8 +185,9 @@ struct comm *comm_split_places(struct comm *c, int *n)
 struct comm *comm_coded(struct worker *w, struct comm *c, const struct vec *v,
 			const struct tensor *tensor, size_t tensors)
 {
-	if (c->size == 1 || !w->codec || !w->codec->encode ||
-	    w->loop->strategy->codes == CODES_PUSHES) /* runtime/table/coded.c has these */
+	const int codes = strategy_codes(w->loop->strategy, w->run, w->opts);
+	if (c->size == 1 || !w->codec || !w->codec->encode || codes == CODES_PUSHES ||
+	    codes == CODES_MOVES) /* runtime/table/coded.c has these */
 		return c;
 	struct comm *coded = comm_divide(c, 0);
 	coded->coding = coding_new(w, c->rank, c->size, v, tensor, tensors);

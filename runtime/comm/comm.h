@@ -311,4 +311,11 @@ struct lookout *link_lookout(struct link *all, int workers, bool programs);
 
 struct link *comm_link(struct comm *c);
 
+/* What a codec compresses in this run. */
+static inline int strategy_codes(const struct strategy *s, const struct run *run, const void *opts)
+{
+	bool sums = s->codes == CODES_MOVES && s->terms(run, opts).none;
+	return sums ? CODES_SUMS : s->codes;
+}
+
 #endif

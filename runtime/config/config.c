@@ -306,19 +306,28 @@ static char *choose_plugin(struct config *c, enum part part, const struct settin
 	return NULL;
 }
 
+/* The next of the options after the name of a plug-in; *at: its colon, and then the next one's, or
+ * NULL. Heap. */
+static char *cut_typed(const char **at, const char **value)
+{
+	const char *from = *at + 1;
+	*at = plugin_options(from);
+	char *option = must(strndup(from, *at ? (size_t)(*at - from) : strlen(from)));
+	char *equals = strchr(option, '=');
+	*equals = '\0';
+	*value = equals + 1;
+	return option;
+}
+
 /* Options after the name of a plug-in: in a list of names, each name can have its own. */
 static char *apply_typed(struct config *c, enum part part, const struct setting *given, size_t n)
 {
 	void *opts;
 	const char *what = part_names[part], *typed = setting_value(given, n, what),
-		   *at = typed ? plugin_options(typed) : NULL, *next;
+		   *at = typed ? plugin_options(typed) : NULL, *value;
 	const struct plugin *p = config_plugin(c, part, &opts);
-	for (; at; at = next) {
-		next = plugin_options(at + 1);
-		size_t length = next ? (size_t)(next - at - 1) : strlen(at + 1);
-		char *option AUTOFREE = must(strndup(at + 1, length));
-		char *value = strchr(option, '=');
-		*value++ = '\0';
+	while (at) {
+		char *option AUTOFREE = cut_typed(&at, &value);
 		char *full AUTOFREE = sentence("%s.%s", p->name, option);
 		const char *twice = setting_value(given, n, full);
 		if (twice)
@@ -330,13 +339,42 @@ static char *apply_typed(struct config *c, enum part part, const struct setting 
 	return NULL;
 }
 
-/* Without a codec there is nothing to keep; auto: as the codec needs it. Pairs always have it. */
+/* The codec of pulls: none, that of pushes, or another one with options of its own. */
+static char *choose_codec_of_pulls(struct config *c)
+{
+	const char *typed = c->run.codec_pull, *at = plugin_options(typed), *value;
+	const struct plugin *p;
+	TRY(plugin_of_pulls(typed, &p));
+	if (strcmp(typed, "none") == 0)
+		c->run.codec_pull = "false";
+	if (strcmp(typed, "true") == 0) {
+		c->codec_pull = c->codec;
+		c->codec_pull_opts = c->codec_opts;
+	}
+	if (!p)
+		return NULL;
+	c->codec_pull = (const void *)p;
+	c->codec_pull_opts = must(calloc(1, p->opts_size + 1));
+	option_default(p->options, c->codec_pull_opts);
+	while (at) {
+		char *name AUTOFREE = cut_typed(&at, &value);
+		const struct option *o = option_find(p->options, name);
+		if (!o)
+			return option_unknown(p->name, name, p->options, "mvbench run ");
+		TRY(option_set(o, c->codec_pull_opts, p->name, keep(c, value)));
+	}
+	return NULL;
+}
+
+/* Without a codec there is nothing to keep; auto: as the codec needs it. Pairs and elastic moves
+ * always have it. */
 static const char *resolved_feedback(const struct config *c)
 {
 	const struct codec *k = c->codec;
 	if (strcmp(c->run.codec_feedback, "auto") != 0 || !k->encode)
 		return c->run.codec_feedback;
-	if (c->strategy->codes == CODES_PAIRS)
+	int codes = strategy_codes(c->strategy, &c->run, c->strategy_opts);
+	if (codes == CODES_PAIRS || codes == CODES_MOVES)
 		return "true";
 	return k->feedback && k->feedback(c->codec_opts) ? "true" : "false";
 }
@@ -363,6 +401,7 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 		TRY(apply_setting(c, &given[i], lenient));
 	for (enum part k = 0; k < PART_COUNT; k++)
 		TRY(apply_typed(c, k, given, n));
+	TRY(choose_codec_of_pulls(c));
 	/* decoupled weight decay applies only to the weights of products by default */
 	if (!c->optimizer->coupled && run->weight_decay > 0 && !setting_value(given, n, "decay"))
 		run->decay = "weights";
@@ -408,6 +447,8 @@ void config_fini(struct config *c)
 	free(c->strategy_opts);
 	free(c->workload_opts);
 	free(c->optimizer_opts);
+	if (c->codec_pull_opts != c->codec_opts)
+		free(c->codec_pull_opts);
 	free(c->codec_opts);
 	*c = (struct config){.strings = NULL};
 }

@@ -24,9 +24,10 @@ struct config {
 	const struct strategy *strategy;
 	const struct workload *workload;
 	const struct optimizer *optimizer;
-	const struct codec *codec;
+	const struct codec *codec, *codec_pull; /* codec_pull: of pulls; NULL: they are floats */
 	void *strategy_opts, *workload_opts, *optimizer_opts, *codec_opts;
-	char **strings; /* the strings that fields point to */
+	void *codec_pull_opts; /* may be codec_opts */
+	char **strings;        /* the strings that fields point to */
 	size_t nstrings;
 	bool servers_chosen; /* config_init has set run.servers, to more than 0 */
 };

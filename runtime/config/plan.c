@@ -457,21 +457,24 @@ static char *check_optimizer(const struct config *c, int share)
 /* A pulled model needs all its floats, and the same ones at each pull. */
 static char *check_pulls(const struct config *c)
 {
-	const struct codec *k = c->codec;
-	if (!c->run.codec_pull)
+	static const char give[] = "bf16, fp16, int8, int4, fp8 or fp4";
+	const struct codec *k = c->codec_pull;
+	const char *typed = c->run.codec_pull;
+	int codes = strategy_codes(c->strategy, &c->run, c->strategy_opts);
+	if (!k)
 		return NULL;
 	if (!k->encode)
-		return sentence("--codec.pull=true: there is no codec for pulls; give "
-				"--codec=bf16, fp16, int8, int4, fp8 or fp4");
-	if (c->strategy->codes != CODES_PUSHES)
-		return sentence("--codec.pull=true: %s pulls no model from a table for a codec; "
-				"give asgd, bsp, ssp or downpour, or leave it out",
-				c->run.strategy);
-	if (k->sums == CODEC_SCATTERED && !(k->unbiased && k->unbiased(c->codec_opts)))
-		return NULL;
-	return sentence("--codec.pull=true: a model that travels by codec %s would not keep all "
-			"its floats; give --codec=bf16, fp16, int8, int4, fp8 or fp4",
-			c->run.codec);
+		return sentence("--codec.pull=%s: there is no codec for pulls; give %s", typed,
+				give);
+	if (codes != CODES_PUSHES && codes != CODES_MOVES)
+		return sentence("--codec.pull=%s: %s pulls no model from a table for a codec; "
+				"give asgd, bsp, ssp, downpour or easgd, or leave it out",
+				typed, c->run.strategy);
+	if (k->sums != CODEC_SCATTERED || (k->unbiased && k->unbiased(c->codec_pull_opts)))
+		return sentence("--codec.pull=%s: a model that travels by codec %s would not keep "
+				"all its floats; give %s",
+				typed, k->plugin.name, give);
+	return k->refuse ? k->refuse(&c->run, c->codec_pull_opts) : NULL;
 }
 
 /* Where a codec would have no effect, or no meaning. */
@@ -486,26 +489,34 @@ static char *check_codec(const struct config *c)
 			       : sentence("--codec.feedback=%s: there is no codec whose errors "
 					  "could be kept; give --codec, or leave it out",
 					  run->codec_feedback);
-	if (c->strategy->codes == CODES_NOTHING)
+	int codes = strategy_codes(c->strategy, run, c->strategy_opts);
+	if (codes == CODES_NOTHING)
 		return sentence("--codec=%s: %s sends nothing that a codec compresses; give "
-				"allreduce, periodic, gossip, asgd, bsp, ssp, downpour, or easgd "
-				"with --easgd.form=synchronous; or leave it out",
+				"allreduce, periodic, gossip, easgd, asgd, bsp, ssp or downpour, "
+				"or leave it out",
 				run->codec, run->strategy);
-	bool pairs = c->strategy->codes == CODES_PAIRS;
+	bool pairs = codes == CODES_PAIRS, moves = codes == CODES_MOVES;
 	bool kept = strcmp(run->codec_feedback, "true") == 0;
 	if (kept && k->unbiased && k->unbiased(c->codec_opts))
 		return sentence("--codec=%s: it is right on average, and may lose more than it was "
 				"given: %s, and the errors would grow; %s",
 				run->codec,
-				pairs ? "pairs keep what it loses" : "--codec.feedback keeps it",
-				pairs ? "give another codec, or its options for nearest rounding"
-				      : "leave --codec.feedback out");
-	bool alone = pairs || c->strategy->codes == CODES_PUSHES;
+				pairs   ? "pairs keep what it loses"
+				: moves ? "models keep what it loses"
+					: "--codec.feedback keeps it",
+				pairs || moves
+					? "give another codec, or its options for nearest rounding"
+					: "leave --codec.feedback out");
+	bool alone = pairs || moves || codes == CODES_PUSHES;
 	if (alone && (k->rounds > 1 || k->joint || k->state))
 		return sentence("--codec=%s: it needs sums over all workers, and %s %s; give "
 				"another codec",
 				run->codec, run->strategy,
 				pairs ? "averages in pairs" : "has pushes of single workers");
+	if (moves && strcmp(run->codec_feedback, "false") == 0)
+		return sentence("--codec.feedback=false: what a codec has lost stays in the "
+				"difference from the centre, which %s always sends; leave it out",
+				run->strategy);
 	if (pairs && strcmp(run->codec_feedback, "false") == 0)
 		return sentence(
 			"--codec.feedback=false: a pair of %s always sends its changes since "

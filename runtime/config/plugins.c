@@ -137,9 +137,9 @@ static char *load_plugin(enum part part, const char *file, const struct plugin *
 }
 
 /* "--strategy=asgdd: unknown name; did you mean asgd? Known: serial, asgd, ..." */
-static char *no_such_plugin(enum part part, const char *typed)
+static char *no_such_plugin(enum part part, const char *what, const char *typed)
 {
-	const char *name[PLUGINS_MOST], *what = part_names[part];
+	const char *name[PLUGINS_MOST];
 	size_t n = plugin_names(part, name);
 	const char *near = nearest(typed, name, n);
 	char *list AUTOFREE = text_list(name, n, ", ");
@@ -177,7 +177,23 @@ char *plugin_choose(enum part part, const char *typed, const struct setting *giv
 		return load_plugin(part, file, out);
 	}
 	*out = plugin_find(part, name);
-	return *out ? NULL : no_such_plugin(part, name);
+	return *out ? NULL : no_such_plugin(part, part_names[part], name);
+}
+
+char *plugin_of_pulls(const char *typed, const struct plugin **out)
+{
+	char *name AUTOFREE = without_options(typed);
+	*out = NULL;
+	if (strcmp(typed, "true") == 0 || strcmp(typed, "false") == 0 || strcmp(typed, "none") == 0)
+		return NULL;
+	*out = plugin_find(PART_CODEC, name);
+	if (*out)
+		return NULL;
+	if (plugin_is_file(name))
+		return sentence("--codec.pull=%s: give a name of mvbench list codecs; with "
+				"--codec=%s, true is the codec of this file",
+				typed, name);
+	return no_such_plugin(PART_CODEC, "codec.pull", name);
 }
 
 char *plugins_load(const struct setting *given, size_t n)

@@ -25,6 +25,8 @@ size_t plugin_names(enum part part, const char *name[PLUGINS_MOST]);
  * NULL, or a message. */
 char *plugin_choose(enum part part, const char *typed, const struct setting *given, size_t n,
 		    const struct plugin **out);
+/* The codec that --codec.pull names, of those that are there; NULL: true, false or none. */
+char *plugin_of_pulls(const char *typed, const struct plugin **out);
 /* Loads the plug-ins of all parts that settings name, before their options are used. NULL, or a
  * message. */
 char *plugins_load(const struct setting *given, size_t n);

@@ -27,6 +27,13 @@ static char *check_plugin(const struct option *o, const char *typed)
 	return plugin_choose(option_chooses(o), typed, NULL, 0, &p);
 }
 
+static char *check_pull(const struct option *o, const char *typed)
+{
+	const struct plugin *p;
+	(void)o;
+	return plugin_of_pulls(typed, &p);
+}
+
 char *time_check(const char *name, const char *text, double *seconds)
 {
 	struct option o = {.name = name, .type = OPT_TIME, .min = 1e-9, .max = 1e9};

@@ -545,7 +545,7 @@ int mvb_init(const struct mvb_setup *setup)
 	if (lib.rank < lib.workers) {
 		code = open_worker(&s);
 	} else {
-		tables_serve(lib.everyone, lib.rank, lib.workers, NULL, NULL, NULL, NULL);
+		tables_serve(lib.everyone, lib.rank, lib.workers, NULL, NULL, NULL);
 		lib.state = SERVER;
 	}
 	if (lib.state != WORKER)

@@ -8,8 +8,17 @@
  * worker itself decodes one message of all floats, and pushes that. So a table has the same pushes
  * as with one server.
  *
+ * An elastic move is a pull of W, and a push of u = alpha (param - W) to which nothing is kept:
+ *
+ *   q = encoded(u);  W += decoded(q);  param -= decoded(q)
+ *
+ * What the codec has lost stays in param - W, and so in the next u. A worker that kept it, too,
+ * would count it twice: a float that is sent in each fifth exchange of two workers would then move
+ * by 4.5 times the difference.
+ *
  * With --codec.pull, a worker pulls decoded(encoded(W)), from each server a message of its floats.
- * W itself loses nothing, and evaluation reads it as it is.
+ * The codec may be another than that of pushes, and either may be missing. W itself loses nothing,
+ * and evaluation reads it as it is.
  *
  * The keys of random numbers are of the worker and the message: servers know neither, and get the
  * common one with the message.
@@ -24,26 +33,26 @@
 #include <string.h>
 
 struct pushes {
-	const struct codec *codec;
-	const void *opts;
+	struct coder coder[WAYS]; /* codec NULL: floats */
 	int rank;
 	int64_t seed;
 	struct tensor *tensor, *some; /* [tensors]: of the table; [tensors + 1]: of a part */
 	size_t tensors;
 	int parts;
-	size_t *first, *word; /* [parts + 1] of each part: its first float, and word of messages */
-	float *kept, *decoded, *message; /* NULL: no feedback; not needed; no floats at all */
-	float *reply;                    /* message of a pull; NULL: none, or no floats */
-	bool feedback, decodes, pulls;   /* also without floats, for the time of simulations */
+	/* [parts + 1] of each part: its first float, and the first word of its messages */
+	size_t *first, *word[WAYS];
+	float *kept, *decoded;  /* NULL: no feedback; not needed; no floats at all */
+	float *message[WAYS];   /* NULL: no codec, or no floats at all */
+	bool feedback, decodes; /* also without floats, for the time of simulations */
 	uint64_t common;
 	int64_t messages;
 };
 
-static struct code code_of(const struct pushes *k, int j, size_t *first)
+static struct code code_of(const struct pushes *k, enum table_way way, int j, size_t *first)
 {
 	*first = k->first[j];
 	size_t n = k->first[j + 1] - *first;
-	return (struct code){.opts = k->opts,
+	return (struct code){.opts = k->coder[way].opts,
 			     .n = n,
 			     .tensor = k->some,
 			     .tensors = tensors_cut(k->tensor, k->tensors, *first, n, k->some),
@@ -52,44 +61,58 @@ static struct code code_of(const struct pushes *k, int j, size_t *first)
 			     .workers = 1};
 }
 
+/* Where the messages of a way begin, [parts + 1]; and room for them, unless there are no floats. */
+static void make_messages(struct pushes *k, enum table_way way, bool lengths)
+{
+	const struct codec *codec = k->coder[way].codec;
+	size_t *word = k->word[way], first;
+	for (int j = 0; j < k->parts; j++) {
+		struct code c = code_of(k, way, j, &first);
+		word[j + 1] = word[j] + (codec ? codec->bytes(&c) / sizeof(float) : c.n);
+	}
+	if (codec && !lengths)
+		k->message[way] = must(calloc(word[k->parts] + 1, sizeof(float)));
+}
+
 struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
 {
 	const struct tables *s = w->loop->tables;
 	const struct model *m = w->model;
 	const bool servers = s->servers > 0;
-	size_t first;
-	if (!w->codec || !w->codec->encode || w->loop->strategy->codes != CODES_PUSHES ||
-	    (s->size == 1 && !servers))
+	const int codes = strategy_codes(w->loop->strategy, w->run, w->opts);
+	const bool moves = codes == CODES_MOVES;
+	const struct coder coder[WAYS] = {{w->codec, w->codec_opts},
+					  {w->codec_pull, w->codec_pull_opts}};
+	if ((codes != CODES_PUSHES && !moves) || (s->size == 1 && !servers) ||
+	    (!is_coder(&coder[WAY_PUSH]) && !is_coder(&coder[WAY_PULL])))
 		return NULL;
 	if (s->placement->floats_on_device)
-		user_error("--codec=%s: a table in a GPU's memory gets no messages; give "
-			   "--servers=1 or --table-home=shared",
-			   w->run->codec);
+		user_error("--codec: a table in a GPU's memory has no messages; give --servers=1 "
+			   "or --table-home=shared");
 	CHECK(n == m->layer[m->layers], "a coded table of %zu floats", n);
 	struct pushes *k = must(calloc(1, sizeof *k));
-	*k = (struct pushes){.codec = w->codec,
-			     .opts = w->codec_opts,
-			     .rank = w->rank,
+	*k = (struct pushes){.rank = w->rank,
 			     .seed = w->run->seed,
 			     .tensor = must(malloc((m->tensors + 1) * sizeof *k->tensor)),
 			     .some = must(malloc((m->tensors + 1) * sizeof *k->some)),
 			     .tensors = m->tensors,
 			     .parts = servers ? s->servers : 1,
-			     .feedback = strcmp(w->run->codec_feedback, "true") == 0,
-			     .pulls = w->run->codec_pull};
-	k->decodes = k->feedback || !servers;
+			     .feedback = !moves && is_coder(&coder[WAY_PUSH]) &&
+					 strcmp(w->run->codec_feedback, "true") == 0};
+	for (enum table_way way = 0; way < WAYS; way++)
+		if (is_coder(&coder[way]))
+			k->coder[way] = coder[way];
+	k->decodes = k->feedback || moves || (k->coder[WAY_PUSH].codec && !servers);
 	memcpy(k->tensor, m->tensor, m->tensors * sizeof *k->tensor);
-	k->first = must(calloc(2 * ((size_t)k->parts + 1), sizeof *k->first));
-	k->word = k->first + k->parts + 1;
-	for (int j = 0; j < k->parts; j++) {
+	k->first = must(calloc((1 + WAYS) * ((size_t)k->parts + 1), sizeof *k->first));
+	for (int j = 0; j < k->parts; j++)
 		k->first[j + 1] = part_of(n, (size_t)k->parts, (size_t)j + 1);
-		struct code c = code_of(k, j, &first);
-		k->word[j + 1] = k->word[j] + k->codec->bytes(&c) / sizeof(float);
+	for (enum table_way way = 0; way < WAYS; way++) {
+		k->word[way] = k->first + (1 + way) * ((size_t)k->parts + 1);
+		make_messages(k, way, lengths);
 	}
 	if (lengths)
 		return k;
-	k->message = must(calloc(k->word[k->parts] + 1, sizeof *k->message));
-	k->reply = k->pulls ? must(calloc(k->word[k->parts] + 1, sizeof *k->reply)) : NULL;
 	k->kept = k->feedback ? must(calloc(n + 1, sizeof *k->kept)) : NULL;
 	k->decoded = k->decodes ? must(calloc(n + 1, sizeof *k->decoded)) : NULL;
 	return k;
@@ -104,84 +127,113 @@ void pushes_free(struct pushes *k)
 	free(k->first);
 	free(k->kept);
 	free(k->decoded);
-	free(k->message);
-	free(k->reply);
+	for (enum table_way way = 0; way < WAYS; way++)
+		free(k->message[way]);
 	free(k);
 }
 
 void pushes_encode(struct pushes *k, struct table_op *p)
 {
+	const struct coder *its = &k->coder[WAY_PUSH];
+	float *message = k->message[WAY_PUSH];
 	size_t n = k->first[k->parts], first;
+	if (!its->codec)
+		return;
 	k->common = rng_seed(k->seed, RNG_CODEC, (int64_t)(k->rank + 1) << 40 | k->messages++);
 	for (size_t i = 0; k->kept && i < n; i++)
 		k->kept[i] += p->in[i];
 	const float *u = k->kept ? k->kept : p->in;
-	for (int j = 0; k->message && j < k->parts; j++) {
-		struct code c = code_of(k, j, &first);
-		float *wire = k->message + k->word[j];
-		k->codec->encode(&c, wire, u + first);
+	for (int j = 0; message && j < k->parts; j++) {
+		struct code c = code_of(k, WAY_PUSH, j, &first);
+		float *wire = message + k->word[WAY_PUSH][j];
+		its->codec->encode(&c, wire, u + first);
 		if (k->decoded)
-			CHECK(k->codec->decode(&c, k->decoded + first, wire, false),
-			      "codec %s does not decode its own message", k->codec->plugin.name);
+			CHECK(its->codec->decode(&c, k->decoded + first, wire, false),
+			      "codec %s does not decode its own message", its->codec->plugin.name);
 	}
 	for (size_t i = 0; k->kept && i < n; i++)
 		k->kept[i] -= k->decoded[i];
-	code_charge(k->codec, k->opts, n, false);
+	code_charge(its->codec, its->opts, n, false);
 	if (k->decodes)
-		code_charge(k->codec, k->opts, n, true);
+		code_charge(its->codec, its->opts, n, true);
 	if (k->feedback)
 		world_charge(2 * (double)n);
 	p->in = k->decoded ? k->decoded : p->in;
-	p->message = k->message ? k->message : link_nowhere();
+	p->message = message ? message : link_nowhere();
+}
+
+/* The pulled W becomes u, and u what is decoded of it, all in one place. */
+char *pushes_move(struct table *t, struct table_op *p)
+{
+	struct pushes *k = t->rules.pushes;
+	float *d = k->decoded ? k->decoded : link_nowhere();
+	struct table_op pull = {.kind = OP_READ, .pull = true, .out = d},
+			push = {.kind = OP_PUSH, .in = d, .by = {.scale = 1}};
+	TRY(table_do(t, &pull));
+	nsec since = clock_now();
+	if (k->decoded)
+		table_change(d, p->out, d, p->by.scale, t->n);
+	world_charge(2 * (double)t->n);
+	stats_spent(t->among->stats, TRACE_PACK, since, -1);
+	TRY(table_do(t, &push));
+	for (size_t i = 0; k->decoded && i < t->n; i++)
+		p->out[i] -= d[i];
+	p->staleness = push.staleness;
+	return NULL;
 }
 
 /* ---- Pulls ---- */
 
 bool pushes_pull(const struct table *t, const struct table_op *p)
 {
-	return t->rules.pushes && t->rules.pushes->pulls && p->pull && p->out;
+	return t->rules.pushes && t->rules.pushes->coder[WAY_PULL].codec && p->pull && p->out;
 }
 
 float *pushes_reply(struct pushes *k)
 {
-	return k->reply ? k->reply : link_nowhere();
+	return k->message[WAY_PULL] ? k->message[WAY_PULL] : link_nowhere();
 }
 
 void pushes_decode(struct pushes *k, float *out)
 {
+	const struct coder *its = &k->coder[WAY_PULL];
+	const float *reply = k->message[WAY_PULL];
 	size_t first;
-	for (int j = 0; k->reply && j < k->parts; j++) {
-		struct code c = code_of(k, j, &first);
-		if (!k->codec->decode(&c, out + first, k->reply + k->word[j], false))
+	for (int j = 0; reply && j < k->parts; j++) {
+		struct code c = code_of(k, WAY_PULL, j, &first);
+		if (!its->codec->decode(&c, out + first, reply + k->word[WAY_PULL][j], false))
 			failure("worker %d pulled a message from server %d that the codec cannot "
 				"have made; are all processes of the same version?",
 				k->rank, j);
 	}
-	code_charge(k->codec, k->opts, k->first[k->parts], true);
+	code_charge(its->codec, its->opts, k->first[k->parts], true);
 }
 
 void pushes_recode(struct pushes *k, float *out)
 {
+	const struct coder *its = &k->coder[WAY_PULL];
+	float *reply = k->message[WAY_PULL];
 	size_t first;
-	for (int j = 0; k->reply && j < k->parts; j++) {
-		struct code c = code_of(k, j, &first);
-		k->codec->encode(&c, k->reply + k->word[j], out + first);
+	for (int j = 0; reply && j < k->parts; j++) {
+		struct code c = code_of(k, WAY_PULL, j, &first);
+		its->codec->encode(&c, reply + k->word[WAY_PULL][j], out + first);
 	}
-	code_charge(k->codec, k->opts, k->first[k->parts], false);
+	code_charge(its->codec, its->opts, k->first[k->parts], false);
 	pushes_decode(k, out);
 }
 
 /* ---- Messages ---- */
 
-size_t pushes_words(const struct pushes *k, int j, size_t *first)
+size_t pushes_words(const struct pushes *k, enum table_way way, int j, size_t *first)
 {
-	*first = k->word[j];
-	return k->word[j + 1] - k->word[j];
+	const size_t *word = k->word[way] + j;
+	*first = word[0];
+	return word[1] - word[0];
 }
 
-int64_t pushes_bytes(const struct pushes *k)
+int64_t pushes_bytes(const struct pushes *k, enum table_way way)
 {
-	return (int64_t)(k->word[k->parts] * sizeof(float));
+	return (int64_t)(k->word[way][k->parts] * sizeof(float));
 }
 
 uint64_t pushes_common(const struct pushes *k)
@@ -192,7 +244,7 @@ uint64_t pushes_common(const struct pushes *k)
 const struct tensor *pushes_tensors(struct pushes *k, int j, size_t *count)
 {
 	size_t first;
-	*count = code_of(k, j, &first).tensors;
+	*count = code_of(k, WAY_PUSH, j, &first).tensors;
 	return k->some;
 }
 

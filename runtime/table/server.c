@@ -195,7 +195,7 @@ static void shut_down(struct server *v)
 }
 
 void tables_serve(struct link *everyone, int rank, int workers, const struct recording *replay,
-		  struct trace *trace, const struct codec *codec, const void *codec_opts)
+		  struct trace *trace, const struct coder *coder)
 {
 	struct server *v = must(calloc(1, sizeof *v));
 	nsec nap = 0;
@@ -204,9 +204,9 @@ void tables_serve(struct link *everyone, int rank, int workers, const struct rec
 			     .workers = workers,
 			     .replay = replay,
 			     .trace = trace,
-			     .codec = codec,
-			     .codec_opts = codec_opts,
 			     .nowhere.users = 1};
+	if (coder)
+		memcpy(v->coder, coder, sizeof v->coder);
 	v->connection = must(calloc((size_t)workers, sizeof *v->connection));
 	expect_requests(v);
 	while (!v->over) {

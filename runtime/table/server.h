@@ -78,8 +78,7 @@ struct server {
 	const struct recording *replay; /* NULL = requests are handled as they arrive */
 	bool again;                     /* another request's turn may have come */
 	struct trace *trace;            /* NULL = no timeline is kept */
-	const struct codec *codec;      /* of pushes */
-	const void *codec_opts;
+	struct coder coder[WAYS];
 	int latest; /* worker whose request is being handled */
 };
 

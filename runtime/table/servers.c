@@ -214,7 +214,7 @@ static void start_subrequest(struct table *t, struct slot *q, int s, struct tabl
 	size_t first = g->first, words = g->n;
 	if (a.in > 0 && q->op->message) {
 		from = q->op->message;
-		words = pushes_words(t->rules.pushes, s, &first);
+		words = pushes_words(t->rules.pushes, WAY_PUSH, s, &first);
 		a.words = (int64_t)words;
 		a.common = pushes_common(t->rules.pushes);
 	}
@@ -244,7 +244,7 @@ static bool advance_subrequest(struct table *t, struct slot *q, int s)
 		return g->over;
 	if (g->request.pull == PULL_CODED) {
 		back = pushes_reply(t->rules.pushes);
-		words = pushes_words(t->rules.pushes, s, &first);
+		words = pushes_words(t->rules.pushes, WAY_PULL, s, &first);
 	}
 	if (!g->replied && q->op->out && g->n > 0 && g->reply.away < 0)
 		g->got = link_recv_start(

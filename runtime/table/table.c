@@ -326,16 +326,22 @@ static size_t moved(const struct table *t, const struct table_op *p)
 	return moves;
 }
 
+/* Of all parts of a message; without servers, each worker has an equal part of the table. */
+static int64_t bytes_of_message(const struct table *t, enum table_way way)
+{
+	int64_t all = pushes_bytes(t->rules.pushes, way), size = t->among->size;
+	return t->among->servers ? all : ((size - 1) * all + t->among->rank) / size;
+}
+
 static int64_t bytes_of(const struct table *t, const struct table_op *p)
 {
 	int ways = p->kind == OP_READ ? p->pull : p->kind == OP_PUSH ? 1 + (p->out != NULL) : 2;
 	size_t listed = p->row && t->among->placement->on_servers ? p->rows * sizeof *p->row : 0;
 	const bool pulls = pushes_pull(t, p);
-	if (p->message || pulls) { /* without servers, each worker has an equal part of the table */
-		int64_t all = pushes_bytes(t->rules.pushes), size = t->among->size;
-		int64_t one = t->among->servers ? all : ((size - 1) * all + t->among->rank) / size;
-		int64_t out = pulls ? one : (int64_t)(sizeof(float) * moved(t, p));
-		return (p->message ? one : 0) + (p->out ? out : 0);
+	if (p->message || pulls) {
+		int64_t floats = (int64_t)(sizeof(float) * moved(t, p));
+		int64_t in = p->message ? bytes_of_message(t, WAY_PUSH) : p->in ? floats : 0;
+		return in + (pulls ? bytes_of_message(t, WAY_PULL) : p->out ? floats : 0);
 	}
 	return (int64_t)(sizeof(float) * moved(t, p) * (size_t)ways + listed);
 }
@@ -441,6 +447,8 @@ static void note_op(struct table *t, const struct table_op *p, nsec since)
 
 char *table_do(struct table *t, struct table_op *p)
 {
+	if (p->kind == OP_ELASTIC && t->rules.pushes)
+		return pushes_move(t, p);
 	bool noted = __builtin_expect(t->among->stats->trace != NULL, 0) && !t->rules.counter;
 	nsec since = noted ? clock_peek() : 0;
 	char *wrong = table_check_op(t, p);

@@ -196,10 +196,20 @@ void tables_replay(struct tables *s, const struct recording *r);
 void tables_close(struct tables *s);
 /* For rank 0: ends the main loops of the servers, everyone's ranks from `workers` on. */
 void servers_dismiss(struct link *everyone, int workers);
+/* The codecs of the workers' messages, by way; without encode, or NULL: they are floats. */
+enum table_way { WAY_PUSH, WAY_PULL, WAYS };
+struct coder {
+	const struct codec *codec;
+	const void *opts;
+};
+static inline bool is_coder(const struct coder *c)
+{
+	return c->codec && c->codec->encode;
+}
 /* A server's main loop: returns when the workers have closed their tables. replay, trace
- * and codec, that of the workers' pushes, may be NULL. */
+ * and coder[WAYS] may be NULL. */
 void tables_serve(struct link *everyone, int rank, int workers, const struct recording *replay,
-		  struct trace *trace, const struct codec *codec, const void *codec_opts);
+		  struct trace *trace, const struct coder *coder);
 /* For rank 0: the servers then call trace_gather over everyone; no worker may need them before. */
 void servers_events(struct link *everyone, int workers);
 

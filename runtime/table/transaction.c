@@ -24,10 +24,10 @@ void transaction_free(struct server *v, struct transaction *j)
 	free(j);
 }
 
-static struct code code_of_shard(const struct server *v, const struct shard *t,
+static struct code code_of_shard(const struct coder *k, const struct shard *t,
 				 const struct transaction *j)
 {
-	return (struct code){.opts = v->codec_opts,
+	return (struct code){.opts = k->opts,
 			     .n = t->n,
 			     .tensor = t->tensor,
 			     .tensors = t->tensors,
@@ -38,13 +38,14 @@ static struct code code_of_shard(const struct server *v, const struct shard *t,
 /* data, which is pulled, becomes a message. Returns its length [floats]. */
 static size_t encode_pulled(struct server *v, const struct shard *t, struct transaction *j)
 {
-	const struct code c = code_of_shard(v, t, j);
-	CHECK(t->tensor && v->codec, "a pull of messages from a table without a codec");
-	size_t words = v->codec->bytes(&c) / sizeof(float);
+	const struct coder *k = &v->coder[WAY_PULL];
+	const struct code c = code_of_shard(k, t, j);
+	CHECK(t->tensor && is_coder(k), "a pull of messages from a table without a codec");
+	size_t words = k->codec->bytes(&c) / sizeof(float);
 	struct buffer *message = buffer_take(v, t, words);
 	if (!t->rules.lengths)
-		v->codec->encode(&c, message->x, j->data->x);
-	code_charge(v->codec, c.opts, t->n, false);
+		k->codec->encode(&c, message->x, j->data->x);
+	code_charge(k->codec, c.opts, t->n, false);
 	buffer_drop(v, &j->data);
 	j->data = message;
 	return words;
@@ -52,17 +53,18 @@ static size_t encode_pulled(struct server *v, const struct shard *t, struct tran
 
 void transaction_decode(struct server *v, const struct shard *t, struct transaction *j)
 {
-	const struct code c = code_of_shard(v, t, j);
+	const struct coder *k = &v->coder[WAY_PUSH];
+	const struct code c = code_of_shard(k, t, j);
 	struct buffer *floats = buffer_take(v, t, t->n);
 	bool right = t->rules.lengths;
-	if (!right && t->tensor && v->codec &&
-	    v->codec->bytes(&c) == (size_t)j->request.words * sizeof(float))
-		right = v->codec->decode(&c, floats->x, j->data->x, false);
+	if (!right && t->tensor && is_coder(k) &&
+	    k->codec->bytes(&c) == (size_t)j->request.words * sizeof(float))
+		right = k->codec->decode(&c, floats->x, j->data->x, false);
 	if (!right)
 		failure("server %d received a message from worker %d that the codec cannot have "
 			"made; are all processes of the same version?",
 			v->rank, j->request.worker);
-	code_charge(v->codec, c.opts, t->n, true);
+	code_charge(k->codec, c.opts, t->n, true);
 	buffer_drop(v, &j->data);
 	j->data = floats;
 }

@@ -174,18 +174,20 @@ double table_bytes(const struct worker *w, double n)
 	return sizeof(float) * n * (w->run->servers > 0 ? 1 : (clients - 1) / clients);
 }
 
-double table_push_bytes(const struct worker *w, const struct table *t)
+static double bytes_of_way(const struct worker *w, const struct table *t, enum table_way way)
 {
 	const struct pushes *k = t->rules.pushes;
-	double bytes = table_bytes(w, (double)t->n);
-	return k ? bytes * (double)pushes_bytes(k) / (sizeof(float) * (double)t->n) : bytes;
+	return table_bytes(w, k ? (double)pushes_bytes(k, way) / sizeof(float) : (double)t->n);
+}
+
+double table_push_bytes(const struct worker *w, const struct table *t)
+{
+	return bytes_of_way(w, t, WAY_PUSH);
 }
 
 double table_pull_bytes(const struct worker *w, const struct table *t)
 {
-	float any;
-	bool coded = pushes_pull(t, &(struct table_op){.pull = true, .out = &any});
-	return coded ? table_push_bytes(w, t) : table_bytes(w, (double)t->n);
+	return bytes_of_way(w, t, WAY_PULL);
 }
 
 /* ---- Shared counts ---------------------------------------------------------------- */

@@ -58,7 +58,7 @@ struct opening {
 	struct table_rules rules; /* of the whole table; the server ignores its updater */
 	int64_t updater;          /* and takes this one of the list */
 	int64_t init;
-	/* coded: 1, pushes are messages; 2, pulls, too. The shard's tensors follow first. */
+	/* coded: 1, pushes are messages; 2, pulls are. The shard's tensors follow first. */
 	int64_t coded, tensors;
 };
 

@@ -362,8 +362,10 @@ static void train_epochs(struct trainer *r)
 static void serve(struct trainer *r)
 {
 	pulse_phase(PHASE_WORKS);
-	tables_serve(r->everyone, r->w.rank, r->w.trainers, r->replay, r->trace, r->config->codec,
-		     r->config->codec_opts);
+	const struct config *c = r->config;
+	const struct coder coder[WAYS] = {{c->codec, c->codec_opts},
+					  {c->codec_pull, c->codec_pull_opts}};
+	tables_serve(r->everyone, r->w.rank, r->w.trainers, r->replay, r->trace, coder);
 	trace_free(r->trace);
 	comm_free(r->w.all);
 }
@@ -449,6 +451,8 @@ static int worker_main(void *given)
 			       .optimizer_opts = c->optimizer_opts,
 			       .codec = c->codec,
 			       .codec_opts = c->codec_opts,
+			       .codec_pull = c->codec_pull,
+			       .codec_pull_opts = c->codec_pull_opts,
 			       .model = &r->loop.model,
 			       .loop = &r->loop};
 	r->loop = (struct loop){.dev = &r->dev,

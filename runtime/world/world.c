@@ -52,9 +52,9 @@ void world_charge(double floats)
 	(void)floats;
 }
 
-void world_charge_code(double passes, size_t n, bool decodes)
+void world_charge_code(const void *which, double passes, size_t n, bool decodes)
 {
-	(void)passes, (void)n, (void)decodes;
+	(void)which, (void)passes, (void)n, (void)decodes;
 }
 
 /* ---- Monitors ---- */

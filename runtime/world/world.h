@@ -45,8 +45,9 @@ void world_wait(const char *what, nsec expected);
 /* A worker finds nothing to do and polls again after dt. */
 void world_rest(const char *what, nsec dt);
 void world_charge(double floats); /* of a loop of the host, see worker_charge */
-/* A codec encodes n floats, or decodes them; passes: what worker_charge gets for each. */
-void world_charge_code(double passes, size_t n, bool decodes);
+/* Codec `which` encodes n floats, or decodes them; passes: what worker_charge gets for each, if its
+ * time was not measured. */
+void world_charge_code(const void *which, double passes, size_t n, bool decodes);
 struct table_work { /* of an operation on a table */
 	enum { WORK_READ, WORK_PUSH, WORK_SYNC, WORK_ELASTIC } kind;
 	bool updates;       /* a push of gradients or changes, whose updater does more than add */

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct codec;
 struct recording;
 
 /* Costs of work, measured (mvbench calibrate) or given: vector operations [floats] (fill: y = a);
@@ -84,8 +85,12 @@ struct simulation {
 	struct points points; /* figures of the calibration; steps of one repetition */
 	int64_t wires_id;     /* of the links between hosts; 0 = none */
 	struct points wires;
-	/* In which the run's codec encodes the whole model, and decodes it; NaN: by its passes. */
-	double code_s[2];
+	/* In which the run's codec, and then that of pulls, encodes the whole model, and decodes
+	 * it; NaN: by its passes. */
+	struct code_time {
+		const struct codec *codec;
+		double s[2];
+	} code[2];
 	double update_s;   /* of a push with its pull of the whole model; NaN = use the curves */
 	double connect_s;  /* before a worker's first sum */
 	double push_share; /* of a push with the run's updater, as a share of one with "add"; NaN:

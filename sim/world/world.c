@@ -244,9 +244,11 @@ void world_charge(double floats)
 		sim_charge(SPENT_HOST, c->n ? curve_at(c, floats) : guess_s * floats);
 }
 
-void world_charge_code(double passes, size_t n, bool decodes)
+void world_charge_code(const void *which, double passes, size_t n, bool decodes)
 {
-	double whole = sim_plan->simulation->code_s[decodes];
+	const struct code_time *its = sim_plan->simulation->code;
+	its += its->codec != which;
+	double whole = its->codec == which ? its->s[decodes] : NAN;
 	if (isnan(whole))
 		world_charge(passes * (double)n);
 	else if (!sim_self()->quiet)

@@ -454,11 +454,18 @@ struct pushes *pushes_new(const struct worker *w, size_t n, bool lengths)
 	return NULL;
 }
 
-int64_t pushes_bytes(const struct pushes *k)
+int64_t pushes_bytes(const struct pushes *k, enum table_way way)
 {
-	(void)k;
+	(void)k, (void)way;
 	wrong("coded pushes are not modelled");
 	return 0;
+}
+
+char *pushes_move(struct table *t, struct table_op *p)
+{
+	(void)t, (void)p;
+	wrong("coded pushes are not modelled");
+	return NULL;
 }
 
 bool pushes_pull(const struct table *t, const struct table_op *p)

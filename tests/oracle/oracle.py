@@ -990,6 +990,20 @@ def asynchronous(r, arrivals):
         table.pull(x.k)
         x.met()
 
+    def exchange(x):
+        """Stops before its operations: with a codec a pull, and a push of what the codec leaves."""
+        if not c.get("topk"):
+            yield "elastic"
+            elastic(x)
+            return
+        yield "pull"
+        d = c["beta"] / r.N * (x.w - table.pull(x.k))
+        yield "push"
+        d = largest(d, int(np.ceil(c["topk"] * PARAMS)))
+        table.push(x.k, d, {"c": 1})
+        x.w = x.w - d
+        x.met()
+
     def push(x, pulls):
         g, by = x.push()
         table.push(x.k, g, by)
@@ -1012,8 +1026,7 @@ def asynchronous(r, arrivals):
                 if c["strategy"] == "easgd" and s is None:
                     if pulls:
                         r.mark(step, k, x.w)
-                        yield "elastic"
-                        elastic(x)
+                        yield from exchange(x)
                     continue
                 if c["strategy"] == "easgd":
                     g = clipped(g, c["clip"])
@@ -1021,13 +1034,11 @@ def asynchronous(r, arrivals):
                         x.w = x.opt.step(x.w, g, s["lr"])
                         if pulls:
                             r.mark(step, k, x.w)
-                            yield "elastic"
-                            elastic(x)
+                            yield from exchange(x)
                         continue
                     before = x.w
                     r.mark(step, k, x.w)
-                    yield "elastic"
-                    elastic(x)
+                    yield from exchange(x)
                     coupled = x.opt.o["name"] in COUPLED
                     extra = x.opt.decay_of(before) - x.opt.decay_of(x.w) if coupled else 0
                     x.w = x.opt.step(x.w, g + extra, s["lr"])
@@ -1279,6 +1290,9 @@ def draw(rnd, only, few):
         c["beta"], c["order"] = rnd.choice([0.3, 0.9]), rnd.choice(["after", "together"])
         c["form"] = rnd.choice(["synchronous", "asynchronous"])
         words += [f"--easgd.beta={c['beta']}", f"--easgd.order={c['order']}", f"--easgd.form={c['form']}"]
+        if c["form"] == "asynchronous" and N > 1 and rnd.random() < 0.4:
+            c["topk"] = rnd.choice([0.03, 0.2, 0.5])
+            words += ["--codec=topk", f"--topk.share={c['topk']}"]
     if s == "adpsgd":
         c["form"] = rnd.choice(["average", "average", "average", "push"])
         words += [f"--adpsgd.graph={rnd.choice(['complete', 'neighbours', 'torus', 'exponential'])}",

@@ -152,6 +152,10 @@ static const char *const exact[] = {
 	     "--codec.pull=true",
 	LONG "--strategy=asgd --workers=1 --servers=1 --sync-every=3 --codec=int4 "
 	     "--int4.rounding=stochastic",
+	LONG "--strategy=easgd --workers=1 --servers=2 --sync-every=3 --codec=randomk",
+	LONG "--strategy=asgd --workers=1 --servers=2 --sync-every=3 --codec=topk "
+	     "--codec.pull=bf16",
+	LONG "--strategy=asgd --workers=1 --servers=1 --sync-every=3 --codec.pull=int8",
 	LONG "--strategy=asgd --asgd.updater=momentum_ema --workers=1 --sync-every=3",
 	LONG "--strategy=asgd --asgd.updater=adagrad --asgd.rho=0.01 --workers=1 "
 	     "--table-home=onesided",

@@ -628,52 +628,78 @@ TEST(powersgd_trajectory_is_that_of_its_references, 2)
 	folder_free();
 }
 
+enum { SERVERS = 2 };
+
+/* A worker of three, whose table lies on two servers. */
+struct pushing {
+	struct message m;
+	struct tables among;
+	struct loop loop;
+	struct model model;
+	struct run run;
+	struct worker w;
+	struct pushes *k;
+};
+
+/* False: such pushes are refused. */
+static bool pushing_new(struct pushing *p, const struct codec *codec, const struct strategy *s,
+			const struct placement *placement)
+{
+	static const size_t layer[] = {0, FLOATS};
+	*p = (struct pushing){
+		.run = {.codec = codec->plugin.name, .codec_feedback = "true", .seed = 3}};
+	message_new(&p->m, codec, NULL, NULL);
+	if (codec->state || (codec->unbiased && codec->unbiased(p->m.opts)) ||
+	    strcmp(codec->plugin.name, "majority") == 0) {
+		free(p->m.state);
+		return false;
+	}
+	p->among = (struct tables){.servers = SERVERS, .size = 3, .placement = placement};
+	p->among.stats = &p->among.unused;
+	p->loop = (struct loop){.tables = &p->among, .strategy = s};
+	p->model = (struct model){.layer = layer, .layers = 1, .tensor = tensors, .tensors = 2};
+	p->w = (struct worker){.run = &p->run,
+			       .codec = codec,
+			       .codec_opts = p->m.opts,
+			       .model = &p->model,
+			       .loop = &p->loop};
+	p->k = pushes_new(&p->w, FLOATS, false);
+	return true;
+}
+
 /* What two servers decode of a worker's pushes, and what the worker keeps, is what was given. */
 TEST(feedback_of_pushes_loses_nothing, 1, (int)codecs_listed())
 {
-	enum { PUSHES = 30, SERVERS = 2, BEFORE = sizeof(int64_t) / sizeof(float) };
-	static const size_t layer[] = {0, FLOATS};
+	enum { PUSHES = 30, BEFORE = sizeof(int64_t) / sizeof(float) };
 	static const struct strategy strategy = {.codes = CODES_PUSHES};
 	static const struct placement placement = {.on_servers = true};
 	const struct codec *codec = codecs[_i];
-	struct message m;
-	message_new(&m, codec, NULL, NULL);
-	if (codec->state || (codec->unbiased && codec->unbiased(m.opts)) ||
-	    strcmp(codec->plugin.name, "majority") == 0) { /* refused */
-		free(m.state);
+	struct pushing given_run;
+	if (!pushing_new(&given_run, codec, &strategy, &placement))
 		return;
-	}
-	struct tables among = {.servers = SERVERS, .size = 3, .placement = &placement};
-	struct loop loop = {.tables = &among, .strategy = &strategy};
-	struct model model = {.layer = layer, .layers = 1, .tensor = tensors, .tensors = 2};
-	struct run given_run = {.codec = codec->plugin.name, .codec_feedback = "true", .seed = 3};
-	struct worker w = {.run = &given_run,
-			   .codec = codec,
-			   .codec_opts = m.opts,
-			   .model = &model,
-			   .loop = &loop};
-	struct pushes *k = pushes_new(&w, FLOATS, false);
+	struct message *m = &given_run.m;
+	struct pushes *k = given_run.k;
 	double given[FLOATS] = {0}, got[FLOATS] = {0}, most = 0, held = 0;
 	uint64_t rng = 2;
 	for (int push = 0; push < PUSHES; push++) {
 		for (int i = 0; i < FLOATS; i++) {
-			m.x[i] = (float)rng_normal(&rng);
-			given[i] += (double)m.x[i];
+			m->x[i] = (float)rng_normal(&rng);
+			given[i] += (double)m->x[i];
 		}
-		struct table_op p = {.in = m.x};
+		struct table_op p = {.in = m->x};
 		pushes_encode(k, &p);
 		for (int j = 0; j < SERVERS; j++) {
 			size_t first = part_of(FLOATS, SERVERS, (size_t)j), at;
-			struct code c = {.opts = m.opts,
+			struct code c = {.opts = m->opts,
 					 .n = part_of(FLOATS, SERVERS, (size_t)j + 1) - first,
 					 .common = pushes_common(k),
 					 .workers = 1};
 			c.tensor = pushes_tensors(k, j, &c.tensors);
-			size_t words = pushes_words(k, j, &at);
+			size_t words = pushes_words(k, WAY_PUSH, j, &at);
 			ck_assert_uint_eq(words * sizeof(float), codec->bytes(&c));
-			ck_assert(codec->decode(&c, m.y, p.message + at, false));
+			ck_assert(codec->decode(&c, m->y, p.message + at, false));
 			for (size_t i = 0; i < c.n; i++)
-				got[first + i] += (double)m.y[i];
+				got[first + i] += (double)m->y[i];
 		}
 	}
 	float kept[BEFORE + FLOATS];
@@ -690,6 +716,74 @@ TEST(feedback_of_pushes_loses_nothing, 1, (int)codecs_listed())
 	}
 	ck_assert_msg(held > 0, "%s keeps nothing", codec->plugin.name);
 	pushes_free(k);
+}
+
+static struct table_terms makes_a_table(const struct run *run, const void *opts)
+{
+	(void)run, (void)opts;
+	return (struct table_terms){.init = TABLE_MASTER};
+}
+
+/* W is at t->at, and gets what the worker itself decodes. */
+static char *moves_here(struct table *t, struct table_op *p)
+{
+	float *w = t->at;
+	for (size_t i = 0; i < t->n; i++)
+		if (op_pushes(p))
+			w[i] += p->by.scale * p->in[i];
+		else
+			p->out[i] = w[i];
+	return NULL;
+}
+
+static char *moved_here(struct table *t, struct table_op *p)
+{
+	(void)t, (void)p;
+	return NULL;
+}
+
+/* W gains what the model loses, and what a codec has lost comes in a later move: the two come
+ * nearer to each other with each. */
+TEST(coded_elastic_moves_lose_nothing, 1, (int)codecs_listed())
+{
+	enum { MOVES = 60 };
+	static const struct strategy strategy = {.codes = CODES_MOVES, .terms = makes_a_table};
+	static const struct placement placement = {
+		.on_servers = true, .start = moves_here, .wait = moved_here};
+	const struct codec *codec = codecs[_i];
+	struct pushing g;
+	if (!pushing_new(&g, codec, &strategy, &placement))
+		return;
+	float W[FLOATS], sum[FLOATS], *x = g.m.x;
+	struct table t = {.among = &g.among,
+			  .rules = {.rows = FLOATS,
+				    .columns = 1,
+				    .updater = updater_find("add"),
+				    .pushes = g.k},
+			  .n = FLOATS,
+			  .at = W};
+	for (int i = 0; i < FLOATS; i++) {
+		W[i] = 0.5f * sinf((float)i);
+		sum[i] = W[i] + x[i];
+	}
+	double first = norm(x, W, FLOATS), before = first, most = norm(sum, NULL, FLOATS) + first;
+	for (int k = 0; k < MOVES; k++) {
+		struct table_op p = {
+			.kind = OP_ELASTIC, .pull = true, .out = x, .by = {.scale = 0.3f}};
+		char *wrong = table_do(&t, &p);
+		ck_assert_msg(!wrong, "%s", wrong);
+		double apart = norm(x, W, FLOATS);
+		ck_assert_msg(apart <= before + 1e-5 * first, "%s: move %d: %g apart, then %g",
+			      codec->plugin.name, k, before, apart);
+		before = apart;
+	}
+	ck_assert_msg(before < first, "%s: still %g apart", codec->plugin.name, before);
+	for (int i = 0; i < FLOATS; i++)
+		ck_assert_msg(fabsf(W[i] + x[i] - sum[i]) <= 1e-6f * (float)most,
+			      "%s: float %d: the sum was %g, and is %g", codec->plugin.name, i,
+			      (double)sum[i], (double)(W[i] + x[i]));
+	ck_assert_int_eq(g.among.unused.pushes, MOVES);
+	pushes_free(g.k);
 }
 
 /* ---- Runs ---- */
@@ -786,15 +880,28 @@ TEST(simulated_powersgd_takes_the_time_of_its_rank, 2)
 		      r.spent_s[SPENT_HOST], want);
 }
 
-/* One worker and one server have one order of pushes: real and simulated models are equal. */
-TEST(coded_pushes_learn_and_equal_simulated_ones, 1, (int)codecs_listed())
+/* What has pushes, and elastic moves. */
+static const char *const pushers[] = {"asgd", "easgd"};
+
+static int pushing_runs(void)
 {
-	const struct codec *codec = codecs[_i];
-	if (codec->state || strcmp(codec->plugin.name, "majority") == 0)
+	return (int)COUNT(pushers) * ((int)codecs_listed() - 1);
+}
+
+/* One worker and one server have one order of pushes: real and simulated models are equal. */
+TEST(coded_pushes_learn_and_equal_simulated_ones, pushing_runs())
+{
+	const struct codec *codec = codecs[1 + _i / COUNT(pushers)];
+	const bool moves = _i % COUNT(pushers) == 1;
+	double opts[8];
+	option_default(codec->plugin.options, opts);
+	if (codec->state || strcmp(codec->plugin.name, "majority") == 0 ||
+	    (moves && codec->unbiased && codec->unbiased(opts)))
 		return; /* refused */
-	const char *how = words(MLP "--epochs=2 --strategy=asgd --sync-every=4 --workers=1 "
+	const char *how = words(MLP "--epochs=2 --strategy=%s --sync-every=4 --workers=1 "
 				    "--servers=1 --codec=%s %s",
-				codec->plugin.name, options_of(codec->plugin.name));
+				pushers[_i % COUNT(pushers)], codec->plugin.name,
+				options_of(codec->plugin.name));
 	struct result real = train_ok(2, how),
 		      simulated = run_simulated(2, words(SIMULATED "%s", how));
 	ck_assert_msg(simulated.status == 0, "%s: status %d\n%s", how, simulated.status,
@@ -810,14 +917,21 @@ TEST(coded_pushes_learn_and_equal_simulated_ones, 1, (int)codecs_listed())
 
 /* Pulls are messages, too. Workers train on what they decode, in both worlds; the model of the
  * table is evaluated. */
-TEST(coded_pulls_learn_and_equal_simulated_ones, 4)
+TEST(coded_pulls_learn_and_equal_simulated_ones, 8)
 {
-	static const char *const how[] = {"asgd --servers=1 --codec=bf16",
-					  "asgd --servers=1 --codec=int8",
-					  "downpour --servers=2 --codec=fp8",
-					  "bsp --bsp.updater=momentum --servers=1 --codec=fp16"};
-	const char *one = words(MLP "--epochs=2 --sync-every=4 --workers=1 --strategy=%s", how[_i]);
-	const char *pulls = words("%s --codec.pull=true", one);
+	static const struct {
+		const char *how, *pull;
+	} row[] = {{"asgd --servers=1 --codec=bf16", "true"},
+		   {"asgd --servers=1 --codec=int8", "true"},
+		   {"downpour --servers=2 --codec=fp8", "true"},
+		   {"bsp --bsp.updater=momentum --servers=1 --codec=fp16", "true"},
+		   {"asgd --servers=1 --codec=topk --topk.share=0.1", "bf16"},
+		   {"ssp --servers=2", "int8:block=64"},
+		   {"easgd --servers=1 --codec=int4", "fp16"},
+		   {"easgd --servers=2", "bf16"}};
+	const char *one =
+		words(MLP "--epochs=2 --sync-every=4 --workers=1 --strategy=%s", row[_i].how);
+	const char *pulls = words("%s --codec.pull=%s", one, row[_i].pull);
 	int ranks = strstr(one, "servers=2") ? 3 : 2;
 	struct result plain = train_ok(ranks, one), real = train_ok(ranks, pulls),
 		      simulated = run_simulated(ranks, words(SIMULATED "%s", pulls));
@@ -833,17 +947,40 @@ TEST(coded_pulls_learn_and_equal_simulated_ones, 4)
 }
 
 /* Without servers a worker decodes what it would get. */
-TEST(pulls_without_servers_are_decoded)
+TEST(pulls_without_servers_are_decoded, 3)
 {
-	const char *one = MLP "--epochs=1 --sync-every=5 --strategy=bsp --codec=int4";
+	static const struct {
+		const char *how, *pull;
+		double bytes; /* a share of those with pulls of floats */
+	} row[] = {{"bsp --codec=int4", "true", 0.25},
+		   {"easgd --codec=int4", "true", 0.25},
+		   {"bsp", "int4", 0.6}};
+	const char *one = words(MLP "--epochs=1 --sync-every=5 --strategy=%s", row[_i].how);
 	struct result plain = train_ok(2, one),
-		      pulls = train_ok(2, words("%s --codec.pull=true", one));
+		      pulls = train_ok(2, words("%s --codec.pull=%s", one, row[_i].pull));
 	ck_assert_msg(distance(&plain, &pulls) > 1e-4, "pulls lose %g", distance(&plain, &pulls));
 	ck_assert_msg(pulls.test_loss < 0.95 * pulls.first_test_loss, "test loss %g, %g at first",
 		      pulls.test_loss, pulls.first_test_loss);
 	ck_assert_msg(fabs(pulls.formula - pulls.bytes) <= 1e-6 * pulls.bytes + 3,
 		      "%.0f bytes, %.17g by the formula", pulls.bytes, pulls.formula);
-	ck_assert_double_lt(pulls.bytes, 0.25 * plain.bytes);
+	ck_assert_double_lt(pulls.bytes, row[_i].bytes * plain.bytes);
+}
+
+/* The same codec by another name; and one that loses nothing of the pushes. */
+TEST(pulls_by_name_equal_those_by_the_codec_of_pushes)
+{
+#define SERVED MLP "--epochs=1 --sync-every=5 --strategy=asgd --workers=1 --servers=1 "
+	static const char *const how[] = {
+		SERVED "--codec=int8 --codec.pull=int8",
+		SERVED "--codec=int8 --codec.pull=true",
+		SERVED "--codec=int8:block=64 --codec.pull=int8:block=64",
+		SERVED "--codec=int8:block=64 --codec.pull=true",
+		SERVED "--codec=topk:share=1 --codec.pull=bf16",
+		SERVED "--codec.pull=bf16",
+		SERVED "--codec.pull=none",
+		SERVED,
+	};
+	expect_pairs(2, COUNT(how) / 2, how, 0);
 }
 
 /* A server decodes what a worker decodes itself where there is none. Two pushes have one sum. */
@@ -921,7 +1058,7 @@ TEST(bytes_are_those_of_the_encoding)
 }
 
 /* 25 pushes and pulls in 100 steps; a server's part is 12,725 floats. */
-TEST(pushes_have_the_bytes_of_the_encoding, 5)
+TEST(pushes_have_the_bytes_of_the_encoding, 9)
 {
 	static const double floats = 4 * 25450.0;
 	static const struct {
@@ -937,6 +1074,14 @@ TEST(pushes_have_the_bytes_of_the_encoding, 5)
 		 2 * (12728 + 4 * 50.0), 2 * (12728 + 4 * 50.0)},
 		{"--workers=1 --servers=1 --codec=bf16 --codec.pull=true", 2, floats / 2,
 		 floats / 2},
+		{"--workers=1 --servers=1 --codec=topk --topk.share=0.01 --codec.pull=bf16", 2,
+		 8 * 255.0, floats / 2},
+		{"--workers=1 --servers=2 --codec.pull=int8:block=64", 3, floats,
+		 2 * (12728 + 4 * 199.0)},
+		{"--strategy=easgd --workers=1 --servers=1 --codec=int8", 2, 25452 + 4 * 100.0,
+		 floats},
+		{"--strategy=easgd --workers=1 --servers=2 --codec=int8 --codec.pull=true", 3,
+		 2 * (12728 + 4 * 50.0), 2 * (12728 + 4 * 50.0)},
 	};
 	struct result r = train_ok(
 		row[_i].ranks,
@@ -1035,7 +1180,7 @@ TEST(pairs_keep_the_mean, 3)
 
 CASE("refusals");
 
-TEST(codecs_without_meaning_are_refused, 28)
+TEST(codecs_without_meaning_are_refused, 40)
 {
 	static const struct {
 		struct setting set[4];
@@ -1056,7 +1201,23 @@ TEST(codecs_without_meaning_are_refused, 28)
 		 "--codec=bf16: hybrid sends nothing"},
 		{{{"codec", "int8"}, {"strategy", "adasum"}, {"workers", "2"}},
 		 "--codec=int8: adasum sends nothing"},
-		{{{"codec", "sign"}, {"strategy", "easgd"}}, "give --easgd.form=synchronous"},
+		{{{"codec", "sign"}, {"strategy", "easgd"}}, NULL},
+		{{{"codec", "int8"}, {"strategy", "easgd"}, {"codec.pull", "true"}}, NULL},
+		{{{"codec", "powersgd"}, {"strategy", "easgd"}, {"workers", "2"}},
+		 "--codec=powersgd: it needs sums over all workers"},
+		{{{"codec", "powersgd"},
+		  {"strategy", "easgd"},
+		  {"easgd.form", "synchronous"},
+		  {"workers", "2"}},
+		 NULL},
+		{{{"codec", "qsgd"}, {"strategy", "easgd"}}, "models keep what it loses"},
+		{{{"codec", "sign"}, {"strategy", "easgd"}, {"codec.feedback", "false"}},
+		 "stays in the difference from the centre"},
+		{{{"codec", "int8"},
+		  {"strategy", "easgd"},
+		  {"easgd.form", "synchronous"},
+		  {"codec.pull", "true"}},
+		 "easgd pulls no model from a table"},
 		{{{"codec", "powersgd"}, {"strategy", "gossip"}, {"workers", "2"}},
 		 "--codec=powersgd: it needs sums over all workers"},
 		{{{"codec", "sign"}, {"strategy", "gossip"}, {"codec.feedback", "false"}},
@@ -1099,6 +1260,16 @@ TEST(codecs_without_meaning_are_refused, 28)
 		  {"int8.rounding", "stochastic"}},
 		 "by codec int8 would not keep"},
 		{{{"codec", "int8"}, {"codec.pull", "true"}, {"strategy", "asgd"}}, NULL},
+		{{{"codec.pull", "bf16"}, {"strategy", "allreduce"}},
+		 "--codec.pull=bf16: allreduce pulls no model from a table"},
+		{{{"codec.pull", "topk:share=0.5"}, {"strategy", "asgd"}},
+		 "--codec.pull=topk:share=0.5: a model that travels by codec topk would not keep"},
+		{{{"codec.pull", "int8:rounding=stochastic"}, {"strategy", "asgd"}},
+		 "by codec int8 would not keep"},
+		{{{"codec", "topk"}, {"codec.pull", "bf16"}, {"strategy", "asgd"}}, NULL},
+		{{{"codec.pull", "int8:block=64"}, {"strategy", "easgd"}, {"workers", "2"}}, NULL},
+		{{{"codec.pull", "int8:block=12"}, {"strategy", "asgd"}},
+		 "--block=12: give a multiple of 8"},
 		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "12"}},
 		 "--block=12: give a multiple of 8"},
 		{{{"codec", "int8"}, {"strategy", "allreduce"}, {"int8.block", "16"}}, NULL},

@@ -992,7 +992,7 @@ TEST(charges_of_a_step_add_up_to_its_time, LISTED(strategies))
 
 /* The same with codecs, paced steps, given updates, assigned mini-batches and several machines: 40
  * steps of four workers, which exchange after each second step, except those of allreduce. */
-TEST(charges_add_up_in_other_runs, 12)
+TEST(charges_add_up_in_other_runs, 14)
 {
 #define CODES     "--sim.encode-time=370us --sim.decode-time=190us "
 #define UNCHANGED "--codec.feedback=false "
@@ -1014,6 +1014,12 @@ TEST(charges_add_up_in_other_runs, 12)
 		/* the server decodes */
 		{"asgd", MACHINES CODES UNCHANGED "--codec=topk --servers=1 --deal=static", 0,
 		 table_s, EXCHANGES * encode_s},
+		/* the worker decodes, too; the difference, and what it moves by, are two passes */
+		{"easgd", MACHINES CODES "--codec=topk --servers=1 --deal=static", 0, table_s,
+		 EXCHANGES * (encode_s + decode_s + 2 * pass_s)},
+		/* the worker decodes what it pulls */
+		{"asgd", MACHINES CODES "--codec.pull=int8 --servers=1 --deal=static", 0, table_s,
+		 EXCHANGES * decode_s},
 		/* the update comes in addition */
 		{"allreduce", HOSTS "--step-time=7ms", 7e-3, table_s, 0},
 		{"periodic", HOSTS "--step-time=7ms", 7e-3, table_s, 0},

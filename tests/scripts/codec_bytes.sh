@@ -38,13 +38,15 @@ carrier allreduce 0 --strategy=allreduce
 carrier 'allreduce, buckets' 0 --strategy=allreduce --allreduce.overlap=true --allreduce.bucket=1
 carrier periodic 0 --strategy=periodic --sync-every=5
 carrier 'periodic, outer' 0 --strategy=periodic --sync-every=5 --periodic.outer=nesterov
-carrier easgd 0 --strategy=easgd --easgd.form=synchronous --sync-every=5
+carrier easgd 1 --strategy=easgd --sync-every=5
+carrier 'easgd, synchronous' 0 --strategy=easgd --easgd.form=synchronous --sync-every=5
 carrier gossip 0 --strategy=gossip --sync-every=5
 carrier asgd 1 --strategy=asgd --sync-every=5
 carrier bsp 1 --strategy=bsp --sync-every=5
 carrier ssp 1 --strategy=ssp --sync-every=5
 carrier downpour 1 --strategy=downpour --sync-every=5
 carrier 'asgd, pulls' 1 --strategy=asgd --sync-every=5 --codec.pull=true
+carrier 'asgd, pulls by bf16' 1 --strategy=asgd --sync-every=5 --codec.pull=bf16
 
 awk -F'|' -v steps="$steps" '
 	!($1 in seen) { seen[$1] = 1; column[++columns] = $1 }

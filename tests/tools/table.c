@@ -791,7 +791,7 @@ int main(int argc, char **argv)
 	}
 	us.rounding = us.onesided || us.gpu ? 1e-6 : 0;
 	if (w.rank >= w.trainers) {
-		tables_serve(everyone, w.rank, w.trainers, NULL, NULL, NULL, NULL);
+		tables_serve(everyone, w.rank, w.trainers, NULL, NULL, NULL);
 	} else {
 		char *wrong = tables_open(&us.tables, everyone ? everyone : us.all, us.all, w.rank,
 					  w.trainers, us.servers, argv[1], NULL, us.gpu);

@@ -220,7 +220,7 @@ int main(int argc, char **argv)
 	if (w.rank < w.trainers)
 		measure(&b, n, repeat);
 	else
-		tables_serve(b.everyone, w.rank, w.trainers, NULL, NULL, NULL, NULL);
+		tables_serve(b.everyone, w.rank, w.trainers, NULL, NULL, NULL);
 	link_free(b.all);
 	link_free(b.everyone);
 	platform_stop();

@@ -625,7 +625,7 @@ TEST(options_may_follow_the_name_of_a_plugin, 4)
 	ck_assert_str_ne(x, z);
 }
 
-TEST(options_after_a_name_are_checked, 5)
+TEST(options_after_a_name_are_checked, 9)
 {
 	static const struct {
 		struct setting s[2];
@@ -637,6 +637,11 @@ TEST(options_after_a_name_are_checked, 5)
 		{{{"codec", "topk:share=0.1"}, {"topk.share", "0.2"}},
 		 "--codec=topk:share=0.1: --topk.share=0.2 gives this option, too"},
 		{{{"codec", "topk:0.1"}}, "--codec=topk:0.1: unknown name"},
+		{{{"codec.pull", "bf17"}}, "--codec.pull=bf17: unknown name; did you mean "},
+		{{{"codec.pull", "true:block=64"}}, "--codec.pull=true: unknown name"},
+		{{{"codec.pull", "int8:blok=64"}},
+		 "--int8.blok: there is no such option; did you mean"},
+		{{{"codec.pull", "./half.c"}}, "with --codec=./half.c, true is the codec of this"},
 	};
 	struct config c;
 	char *wrong AUTOFREE = config_init(&c, row[_i].s, row[_i].s[1].name ? 2 : 1, false);

@@ -461,7 +461,7 @@ TEST(new_option_needs_no_migration)
 		sql("ALTER TABLE run DROP COLUMN speed; ALTER TABLE run DROP COLUMN sim_train;"
 		    "ALTER TABLE run DROP COLUMN precision");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "20");
+		ck_rows("PRAGMA user_version", "21");
 		char *now AUTOFREE = schema_shape();
 		ck_assert_str_eq(now, fresh);
 		ck_rows("SELECT DISTINCT r.speed, r.precision, r.sim_train, config_key ->> 'speed' "
@@ -854,12 +854,35 @@ TEST(version_16_migrates)
 		    "CREATE VIEW speedup AS SELECT 1 FROM epoch;"
 		    "PRAGMA user_version = 16");
 		store_close(open_store((enum store_mode)mode));
-		ck_rows("PRAGMA user_version", "20");
+		ck_rows("PRAGMA user_version", "21");
 		char *migrated AUTOFREE = schema_shape();
 		ck_assert_str_eq(migrated, fresh);
 		ck_rows("SELECT config_hash, split FROM run", "h,dirichlet_classes:0.5");
 		ck_rows("SELECT options ->> 'split', options ->> 'lr' FROM baseline",
 			"dirichlet_classes:0.5,1");
+		remove(path);
+	}
+}
+
+/* --codec.pull was true or false. */
+TEST(version_20_migrates)
+{
+	make_empty_store();
+	char *fresh AUTOFREE = schema_shape();
+	for (int mode = STORE_READ; mode <= STORE_WRITE; mode++) {
+		store_close(begun());
+		drop_views_and_triggers();
+		sql("UPDATE run SET status = 'done'; ALTER TABLE run DROP COLUMN codec_pull;"
+		    "ALTER TABLE run ADD COLUMN codec_pull INTEGER NOT NULL DEFAULT 0 "
+		    "CHECK (codec_pull IN (0, 1));"
+		    "UPDATE run SET codec_pull = 1; PRAGMA user_version = 20");
+		store_close(open_store((enum store_mode)mode));
+		ck_rows("PRAGMA user_version", "21");
+		char *migrated AUTOFREE = schema_shape();
+		ck_assert_str_eq(migrated, fresh);
+		ck_rows("SELECT codec_pull, config_key ->> 'codec_pull' FROM run "
+			"JOIN run_summary USING (id)",
+			"true,true");
 		remove(path);
 	}
 }

@@ -130,12 +130,6 @@ static float *buffer_grown(const struct coding *k, struct buffer *b, size_t n)
 	return b->x;
 }
 
-void code_charge(const struct codec *k, const void *opts, size_t n, bool decodes)
-{
-	double passes = decodes ? k->decode_passes : k->encode_passes;
-	world_charge_code(k, passes * (k->work ? k->work(opts) : 1), n, decodes);
-}
-
 static void encode(const struct coding *k, const struct code *c, float *wire, const float *x)
 {
 	nsec since = clock_now();

@@ -1,5 +1,5 @@
 /*
- * tensors.c - the tensors of a part of a model, for codecs.
+ * tensors.c - the tensors of a part of a model, for codecs, and the time that a message takes them.
  */
 #include "runtime/comm/coding.h"
 
@@ -20,4 +20,10 @@ size_t tensors_cut(const struct tensor *all, size_t tensors, size_t first, size_
 		tensor[count++] = t;
 	}
 	return count;
+}
+
+void code_charge(const struct codec *k, const void *opts, size_t n, bool decodes)
+{
+	double passes = decodes ? k->decode_passes : k->encode_passes;
+	world_charge_code(k, passes * (k->work ? k->work(opts) : 1), n, decodes);
 }

@@ -162,24 +162,23 @@ void pushes_encode(struct pushes *k, struct table_op *p)
 	p->message = message ? message : link_nowhere();
 }
 
-/* The pulled W becomes u, and u what is decoded of it, all in one place. */
-char *pushes_move(struct table *t, struct table_op *p)
+float *pushes_room(struct pushes *k)
 {
-	struct pushes *k = t->rules.pushes;
-	float *d = k->decoded ? k->decoded : link_nowhere();
-	struct table_op pull = {.kind = OP_READ, .pull = true, .out = d},
-			push = {.kind = OP_PUSH, .in = d, .by = {.scale = 1}};
-	TRY(table_do(t, &pull));
-	nsec since = clock_now();
+	return k->decoded ? k->decoded : link_nowhere();
+}
+
+void pushes_differ(struct pushes *k, const float *param, float alpha)
+{
+	const size_t n = k->first[k->parts];
 	if (k->decoded)
-		table_change(d, p->out, d, p->by.scale, t->n);
-	world_charge(2 * (double)t->n);
-	stats_spent(t->among->stats, TRACE_PACK, since, -1);
-	TRY(table_do(t, &push));
-	for (size_t i = 0; k->decoded && i < t->n; i++)
-		p->out[i] -= d[i];
-	p->staleness = push.staleness;
-	return NULL;
+		table_change(k->decoded, param, k->decoded, alpha, n);
+	world_charge(2 * (double)n);
+}
+
+void pushes_moved(struct pushes *k, float *param)
+{
+	for (size_t i = 0; k->decoded && i < k->first[k->parts]; i++)
+		param[i] -= k->decoded[i];
 }
 
 /* ---- Pulls ---- */

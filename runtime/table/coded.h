@@ -13,8 +13,11 @@ void pushes_free(struct pushes *k); /* NULL is fine */
 /* Of a push: sets its message; in is then what the table gets, unless a server decodes it. Both
  * are valid until the next. */
 void pushes_encode(struct pushes *k, struct table_op *p);
-/* An elastic move: both sides move by what is decoded of the difference. */
-char *pushes_move(struct table *t, struct table_op *p);
+/* An elastic move of param, of which both sides move by what is decoded. W is pulled into the room,
+ * which then has the difference, and after the push what was decoded of it. */
+float *pushes_room(struct pushes *k);
+void pushes_differ(struct pushes *k, const float *param, float alpha);
+void pushes_moved(struct pushes *k, float *param);
 /* The message of server j, or with one part of all: its length and first word. Without a codec it
  * is the floats. */
 size_t pushes_words(const struct pushes *k, enum table_way way, int j, size_t *first);

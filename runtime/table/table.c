@@ -445,10 +445,26 @@ static void note_op(struct table *t, const struct table_op *p, nsec since)
 		e->seen = numbered(t, t->seen);
 }
 
+static char *move_coded(struct table *t, struct table_op *p)
+{
+	struct pushes *k = t->rules.pushes;
+	float *d = pushes_room(k);
+	struct table_op pull = {.kind = OP_READ, .pull = true, .out = d},
+			push = {.kind = OP_PUSH, .in = d, .by = {.scale = 1}};
+	TRY(table_do(t, &pull));
+	nsec since = clock_now();
+	pushes_differ(k, p->out, p->by.scale);
+	stats_spent(t->among->stats, TRACE_PACK, since, -1);
+	TRY(table_do(t, &push));
+	pushes_moved(k, p->out);
+	p->staleness = push.staleness;
+	return NULL;
+}
+
 char *table_do(struct table *t, struct table_op *p)
 {
 	if (p->kind == OP_ELASTIC && t->rules.pushes)
-		return pushes_move(t, p);
+		return move_coded(t, p);
 	bool noted = __builtin_expect(t->among->stats->trace != NULL, 0) && !t->rules.counter;
 	nsec since = noted ? clock_peek() : 0;
 	char *wrong = table_check_op(t, p);

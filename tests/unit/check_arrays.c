@@ -306,8 +306,8 @@ TEST(regression_takes_numbers, 2)
 		return;
 	if (_i)
 		run(0,
-		    "cd %s && %s -c \"import numpy as v; v.savez('a.npz', x=v.uint8([[1], [3], [5], "
-		    "[200], [5]]), y=[0.5, -7, 1e3, 2, 2])\"",
+		    "cd %s && %s -c \"import numpy as v; v.savez('a.npz', "
+		    "x=v.uint8([[1], [3], [5], [200], [5]]), y=[0.5, -7, 1e3, 2, 2])\"",
 		    folder, python);
 	else
 		folder_text(file, "u,y\n1,0.5\n3,-7\n5,1e3\n1,2\n5,2\n");

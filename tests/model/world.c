@@ -461,11 +461,23 @@ int64_t pushes_bytes(const struct pushes *k, enum table_way way)
 	return 0;
 }
 
-char *pushes_move(struct table *t, struct table_op *p)
+float *pushes_room(struct pushes *k)
 {
-	(void)t, (void)p;
+	(void)k;
 	wrong("coded pushes are not modelled");
 	return NULL;
+}
+
+void pushes_differ(struct pushes *k, const float *param, float alpha)
+{
+	(void)k, (void)param, (void)alpha;
+	wrong("coded pushes are not modelled");
+}
+
+void pushes_moved(struct pushes *k, float *param)
+{
+	(void)k, (void)param;
+	wrong("coded pushes are not modelled");
 }
 
 bool pushes_pull(const struct table *t, const struct table_op *p)

@@ -286,6 +286,7 @@ static int explore_one(const struct scenario *s)
 			   .accumulate = 1,
 			   .reduce = "sum",
 			   .codec = "none",
+			   .codec_pull = "false",
 			   .sim_update_time = "auto"};
 	for (int j = 0; j < ROWS_MOST; j++)
 		order[j] = j;

@@ -955,7 +955,8 @@ TEST(pulls_without_servers_are_decoded, 3)
 	} row[] = {{"bsp --codec=int4", "true", 0.25},
 		   {"easgd --codec=int4", "true", 0.25},
 		   {"bsp", "int4", 0.6}};
-	const char *one = words(MLP "--epochs=1 --sync-every=5 --strategy=%s", row[_i].how);
+	const char *one =
+		words(MLP "--epochs=1 --deal=static --sync-every=5 --strategy=%s", row[_i].how);
 	struct result plain = train_ok(2, one),
 		      pulls = train_ok(2, words("%s --codec.pull=%s", one, row[_i].pull));
 	ck_assert_msg(distance(&plain, &pulls) > 1e-4, "pulls lose %g", distance(&plain, &pulls));

@@ -880,7 +880,7 @@ TEST(version_20_migrates)
 		ck_rows("PRAGMA user_version", "21");
 		char *migrated AUTOFREE = schema_shape();
 		ck_assert_str_eq(migrated, fresh);
-		ck_rows("SELECT codec_pull, config_key ->> 'codec_pull' FROM run "
+		ck_rows("SELECT run.codec_pull, config_key ->> 'codec_pull' FROM run "
 			"JOIN run_summary USING (id)",
 			"true,true");
 		remove(path);

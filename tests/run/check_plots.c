@@ -919,13 +919,17 @@ struct place { /* from the left and from the top [points of the picture] */
 /* Where the first text that begins so is in an SVG. The label of a y axis is left of this point. */
 static struct place place_of(const char *text, const char *begins)
 {
-	char *whole AUTOFREE = sentence(">%s", begins), *rest;
+	char *title AUTOFREE = sentence("<title>%s", begins), *whole = title + strlen("<title");
 	static const char shift[] = "translate(";
 	const char *end = strstr(text, whole), *at = NULL;
+	for (char *rest; end && strncmp(end - strlen("<title"), title, strlen(title)) == 0;
+	     end = rest)
+		rest = strstr(end + 1, whole);
 	ck_assert_msg(end, "no %s in %.3000s", begins, text);
 	for (const char *next = text; (next = strstr(next, shift)) && next < end; next++)
 		at = next;
 	ck_assert_ptr_nonnull(at);
+	char *rest;
 	double x = strtod(at + strlen(shift), &rest);
 	return (struct place){x, strtod(rest + 1, NULL)}; /* after a comma */
 }

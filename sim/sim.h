@@ -51,7 +51,7 @@ void sim_charge_for(enum spent kind, enum cost what, double amount);
 /* engine.c */
 /* NULL, or why mvbench does not accept this platform. A platform that SimGrid does not accept ends
  * the process. */
-char *engine_start(const char *platform);
+char *engine_start(const char *platform, int workers);
 /* NULL, or one of both errors. */
 char *engine_try(const char *file);
 /* What the platform's file adds to a message of this length: factors of latency and bandwidth; the

@@ -126,7 +126,6 @@ static const struct loop {
 	{"flows_of_tables_are_simgrids", 2},
 	{"long_rings_take_the_time_of_their_steps", 2},
 	{"long_rings_continue_short_ones", 2},
-	{"coded_and_hierarchical_sums_continue_beyond_64_workers", 2},
 	{"run_tells_where_workers_are", 3},
 	{"time_alone_needs_no_memory_for_parameters", 2},
 	{"asynchronous_pushes_arrive", 2},

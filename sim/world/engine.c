@@ -19,6 +19,10 @@
 #include <unistd.h>
 #include <xbt/config.h>
 
+/* Up to this number of ranks SMPI chooses collectives as Open MPI does. Above it plain algorithms
+ * run, because the others are millions of messages. (Sums in a segment: allreduce.c.) */
+enum { RANKS_CHOOSY = 64 };
+
 /* NULL, or an error: each host needs a speed, and a route to other hosts with finite times. SimGrid
  * computes the routes when it starts. */
 static char *try_hosts(void)
@@ -353,16 +357,23 @@ static void reading_free(struct reading *r)
 	free(r->wrong);
 }
 
-char *engine_start(const char *platform)
+char *engine_start(const char *platform, int workers)
 {
 	char *words[] = {"mvbench-sim", "--log=root.thresh:error",
 			 "--log=ker_engine.app:file:/dev/null", NULL};
 	int count = 3;
 	simgrid_init(&count, words);
 	smpi_init_options();
-	/* As Open MPI chooses, for any number of ranks. (Sums: allreduce.c; off the clock:
-	 * together.c) */
-	sg_cfg_set_string("smpi/coll-selector", "ompi");
+	if (workers > RANKS_CHOOSY) {
+		sg_cfg_set_string("smpi/allreduce", "rab_rdb");
+		sg_cfg_set_string("smpi/allgather", "rdb");
+		sg_cfg_set_string("smpi/gather", "ompi_binomial");
+		sg_cfg_set_string("smpi/barrier", "ompi_recursivedoubling");
+		sg_cfg_set_string("smpi/reduce", "binomial");
+		sg_cfg_set_string("smpi/bcast", "binomial_tree");
+	} else {
+		sg_cfg_set_string("smpi/coll-selector", "ompi");
+	}
 	/* All work is charged; nothing is measured. (-1 means this only where SMPI reads it
 	 * itself.) */
 	sg_cfg_set_double("smpi/cpu-threshold", 1e300);
@@ -392,7 +403,7 @@ char *engine_start(const char *platform)
 
 static void try_platform(const void *file)
 {
-	char *wrong = engine_start(file);
+	char *wrong = engine_start(file, 1);
 	if (!wrong)
 		wrong = try_hosts();
 	if (wrong)

@@ -830,7 +830,8 @@ int world_run(const struct config *c, const struct plan *p, int (*life)(void *ct
 	mallopt(M_TRIM_THRESHOLD, 1 << 30);
 	if ((wrong = look_at_tmp()))
 		user_error("%s", wrong);
-	if ((wrong = engine_start(file)) || (wrong = set_links()) || (wrong = place_ranks()))
+	if ((wrong = engine_start(file, world.workers)) || (wrong = set_links()) ||
+	    (wrong = place_ranks()))
 		user_error("--sim.platform=%s: %s", c->run.sim_platform, wrong);
 	deploy();
 	simgrid_run();

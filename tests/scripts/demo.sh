@@ -19,5 +19,5 @@ echo
 echo
 echo "The results are in $db, the plots in $out/."
 echo "All of them are on one page: file://$(cd "$out" && pwd)/report.html"
-echo "Next: the tutorial, an afternoon in eighteen steps: file://$(pwd)/plots/TUTORIAL.md"
+echo "Next: the tutorial, an afternoon in nineteen steps: file://$(pwd)/plots/TUTORIAL.md"
 echo "      $mvbench table --db=$db --runs      $mvbench run --help      $mvbench list"

@@ -2,13 +2,12 @@
 # shapes.sh BUILD-FOLDER [SHAPE ...]: simulates the teaching recipes workloads/sweeps/shapeN_*.ini from
 # scratch, and prints for each shape whether the runs show it (shapes.sql). Fails if one is not shown.
 # Behind `make shapes`; plots/SHAPES.md explains the shapes. OUT=FOLDER: where runs and figures go.
-# Those of codecs, 11 to 15, and of the family of local SGD on a transformer, 16 to 21, run only when they are named:
-# the page does not have them yet.
+# 16 to 18 run only when they are named: they are not shown, as the page says.
 set -eu
 build=$(cd "$1" && pwd)
 shift
 cd "$(dirname "$0")/../.."
-[ $# -gt 0 ] || set -- 1 2 3 4 5 6 7 8 9 10
+[ $# -gt 0 ] || set -- 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 19 20 21
 out=${OUT:-$build/shapes}
 db=$out/shapes.db
 

@@ -1,8 +1,7 @@
 -- shapes.sql - do the runs of workloads/sweeps/shapeN_*.ini show each shape, with its controls? One row for each
 -- shape: its number, 1 if it is shown (0 or NULL: it is not, or runs are missing), and the figures.
 -- plots/SHAPES.md explains them. This is a regression test: the bounds were set after the runs were seen, except for
--- those of the codecs (11 to 15), which were set after a few shorter runs, and those of 16 to 21, which were set before
--- any run.
+-- those of 16 to 21, which were set before any run.
 -- Accuracies are means over the seeds; a run that diverged counts as chance (0.1).
 
 CREATE TEMP TABLE cell AS

@@ -63,4 +63,9 @@ bool arrays_given(const struct run *run);
 char *arrays_get(const struct run *run, struct data *train, struct data *test, bool values,
 		 bool load);
 
+/* ---- text.c ---- */
+
+/* That of n >= 1 paths with the largest numbers: 6.12 comes after 6.9. */
+const char *newest_version(char *const *path, size_t n);
+
 #endif

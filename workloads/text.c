@@ -150,12 +150,21 @@ static char *array_file_read(struct text *t, const char *path)
 	return wrong;
 }
 
+const char *newest_version(char *const *path, size_t n)
+{
+	const char *newest = path[0];
+	for (size_t i = 1; i < n; i++)
+		if (strverscmp(path[i], newest) > 0)
+			newest = path[i];
+	return newest;
+}
+
 /* The newest version of the kernel's documentation. */
 static char *linux_doc_read(struct text *t)
 {
 	glob_t found;
 	char *wrong = glob(LINUX_DOC, 0, NULL, &found) == 0
-			      ? corpus_read(t, found.gl_pathv[found.gl_pathc - 1])
+			      ? corpus_read(t, newest_version(found.gl_pathv, found.gl_pathc))
 			      : sentence("--data-dir=linux-doc: there is no " LINUX_DOC
 					 "; install the package linux-doc, or " ADVICE);
 	globfree(&found);

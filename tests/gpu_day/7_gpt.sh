@@ -49,7 +49,7 @@ say 'each kernel of a step of two layers'
 # shellcheck disable=SC2086
 MVBENCH_CUDA_GRAPHS=0 timed 90 ncu --target-processes all --launch-skip 60 --launch-count "${LAUNCHES:-240}" --kill yes --clock-control none --cache-control none \
 	--metrics gpu__time_duration.sum --print-kernel-base demangled --csv --page raw --log-file "$L/ncu.csv" \
-	mvbench run $gpt --gpt.layers=2 --strategy=serial --batch="$BATCH" --epochs=1 --train-rows=$((8 * BATCH)) --test-rows="$BATCH" --optimizer=adamw --clip=1 \
+	mvbench run $gpt --gpt.layers=2 --strategy=serial --batch="$BATCH" --epochs=1 --train-rows=$((8 * BATCH)) --optimizer=adamw --clip=1 \
 	--device=cuda --precision=bf16 --db=/tmp/profile.db 2>&1 | tail -2
 timed 30 python3 "$here/kernels.py" "$L/ncu.csv" 2>&1 | keep 'The kernels of a step of two layers, by time:'
 wait $!

@@ -92,6 +92,27 @@ cifar() {
 	)
 }
 
+# python_text BYTES: a text of the machine's Python files, in a fixed random order: its end, which is for tests, is like
+# the rest. on_text LABEL OPTIONS...: trains a gpt of six layers on it. losses: a line for each of these runs.
+python_text() {
+	find /usr/lib/python3* /opt/torch -name '*.py' -size +8k 2>/dev/null | sort | shuf --random-source=<(yes) | xargs cat 2>/dev/null | head -c "$1" >"$LOGS/text"
+}
+on_text() {
+	# shellcheck disable=SC2086
+	timed 60 mvbench run --label="$1" --workload=gpt ${SIZE:---gpt.layers=6 --gpt.heads=6 --gpt.width=384 --gpt.context=256} --data-dir="$LOGS/text" --steps="$STEPS" --seed=1 \
+		--device=cuda --precision="${PRECISION:-bf16}" --db="$L/runs.db" "${@:2}" 2>&1 | tail -2
+}
+losses() {
+	[ -e "$L/runs.db" ] || return 0
+	python3 - "$L/runs.db" <<'P'
+import sqlite3, sys
+print("%-38s %9s %9s %9s" % ("", "test", "training", "seconds"))
+for label, status, *x in sqlite3.connect(sys.argv[1]).execute("""SELECT label, status, test_loss, train_loss, seconds_total
+    FROM run_summary ORDER BY label"""):
+    print("%-38s" % label, *("%9.4f" % v if v is not None else "%9s" % "" for v in x), "" if status == "done" else status)
+P
+}
+
 # Starts an own daemon, which changes no setting of the card. False: impossible.
 mps_start() {
 	command -v nvidia-cuda-mps-control >/dev/null || { echo 'MPS is not installed here'; return 1; }

@@ -8,7 +8,7 @@
 #include "runtime/config/plugins.h"
 #include "tests/fixture.h"
 #include "tests/suites.h"
-#include "workloads/datasets.h"
+#include "workloads/arrays.h"
 
 #include <glob.h>
 #include <stdlib.h>
@@ -89,6 +89,14 @@ TEST(linux_doc_is_read_or_its_package_is_named)
 	}
 	ck_assert_msg(wrong && strstr(wrong, "install the package linux-doc"), "%s",
 		      wrong ? wrong : "it is read");
+}
+
+TEST(newest_version_has_the_largest_number)
+{
+	char *const path[] = {"/doc/linux-doc-6.1/html", "/doc/linux-doc-6.12/html",
+			      "/doc/linux-doc-6.9/html"};
+	ck_assert_str_eq(newest_version(path, 3), path[1]);
+	ck_assert_str_eq(newest_version(path, 1), path[0]);
 }
 
 /* Rows of a text are consecutive, and --validation takes the last ones. */

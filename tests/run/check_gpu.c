@@ -348,31 +348,39 @@ TEST(scripts_without_a_gpu_are_skipped, on_real_gpu() ? 0 : 1)
 	char *scripts AUTOFREE = installed_path("tests/gpu_day");
 	char *all AUTOFREE = sentence(
 		"cd %s && printf '#!/bin/sh\nexit 9\n' >nvidia-smi && chmod +x "
-		"nvidia-smi && for s in %s/[1-9]_*.sh; do PATH=$PWD:/usr/bin:/bin OUT=%s/out "
+		"nvidia-smi && for s in %s/[1-9]*_*.sh; do PATH=$PWD:/usr/bin:/bin OUT=%s/out "
 		"bash $s >said 2>&1; echo $?; grep -c 'skipped: no GPU' said; done | "
-		"sort | uniq -c | tr -s ' \n' ' ' >counts; n=$(ls %s/[1-9]_*.sh | wc -l); "
+		"sort | uniq -c | tr -s ' \n' ' ' >counts; n=$(ls %s/[1-9]*_*.sh | wc -l); "
 		"grep -q \"^ $n 1 $n 77 $\" counts && ls; cat counts",
 		folder, scripts, folder, scripts);
 	command_output(all, out, sizeof out);
 	ck_assert_msg(strstr(out, "nvidia-smi\n") && !strstr(out, "out\n"), "%s", out);
 }
 
+static const struct {
+	const char *name;
+	int commands;
+} limited[] = {{"5_sweep", 1}, {"10_diloco", 12}, {"11_muloco", 12}};
+
 /* A page says how many commands its script left out. */
-TEST(script_at_its_time_limit_counts_what_it_leaves_out, on_real_gpu() ? 0 : 1)
+TEST(script_at_its_time_limit_counts_what_it_leaves_out, on_real_gpu() ? 0 : COUNT(limited))
 {
 	char out[OUTPUT];
-	char *script AUTOFREE = installed_path("tests/gpu_day/5_sweep.sh");
-	char *limited AUTOFREE =
+	const char *name = limited[_i].name;
+	char *scripts AUTOFREE = installed_path("tests/gpu_day");
+	char *command AUTOFREE =
 		sentence("b=$PWD && cd %s && mkdir -p bundle/bin && ln -s $b/mvbench bundle/bin && "
 			 "printf '#!/bin/sh\\necho A GPU, 1, 2 MiB\\n' >bundle/bin/nvidia-smi && "
 			 "chmod +x bundle/bin/nvidia-smi && PATH=$PWD/bundle/bin:$PATH LIMIT=1 "
-			 "BUNDLE=$PWD/bundle LOGS=$PWD/logs OUT=$PWD/out bash %s 2>&1; "
-			 "cat out/5_sweep.md && tar tzf out/5_sweep.tgz",
-			 folder, script);
-	int status = command_output(limited, out, sizeof out);
-	ck_assert_msg(status == 0 && strstr(out, "1 x A GPU, 1, 2 MiB") &&
-			      strstr(out, " of at most 1; commands left out: 1\n") &&
-			      strstr(out, "5_sweep/left_out"),
+			 "BUNDLE=$PWD/bundle LOGS=$PWD/logs OUT=$PWD/out bash %s/%s.sh 2>&1; "
+			 "cat out/%s.md && tar tzf out/%s.tgz",
+			 folder, scripts, name, name, name);
+	char *left AUTOFREE =
+			   sentence(" of at most 1; commands left out: %d\n", limited[_i].commands),
+		   *file AUTOFREE = sentence("%s/left_out", name);
+	int status = command_output(command, out, sizeof out);
+	ck_assert_msg(status == 0 && strstr(out, "1 x A GPU, 1, 2 MiB") && strstr(out, left) &&
+			      strstr(out, file),
 		      "status %d: %s", status, out);
 }
 

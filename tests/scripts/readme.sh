@@ -2,7 +2,8 @@
 # readme.sh BUILD-FOLDER: checks that every command, option, make target, file, function and variable exists that a
 # README.md (or plots/TUTORIAL.md, plots/SHAPES.md, strategies/PLUGINS.md, .github/*.md) names in code or links to.
 # Prints each missing one as FILE:LINE: WORD, and then exits with 1. It runs only `mvbench help --man`, which has all
-# names. At the end it runs comments.sh: the files that comments of the sources name have to exist too.
+# names. At the end it checks the options in tests/gpu_day/*.sh, and runs comments.sh: the files that comments of the
+# sources name have to exist too.
 #
 # Names, in `spans`, fenced blocks and links:
 #   mvbench run       a command, and --options after it as that command takes them; sweep files, figures
@@ -254,6 +255,15 @@ while IFS=$'\t' read -r what where word file; do
 			{ echo "$where: there is no function $word()${file:+ in $file}"; bad=1; }
 	fi
 done <"$work/wanted"
+# Options of the scripts for a GPU, which no test runs as a whole: of mvbench, or of the other programs that they start.
+{
+	sed -n 's/\\-/-/g; s/^\.B "*\(--[a-z][a-z0-9_.-]*\).*/\1/p' "$work/man"
+	printf '%s\n' --abbrev --gpt --model --query-compute-apps --query-gpu --repeat --strip-components
+} >"$work/options"
+grep -noE -- '--[a-z][a-z0-9_.-]*=' tests/gpu_day/*.sh | sed 's/=$//' | awk -F: '
+	FILENAME != "-" { known[$0] = 1; next }
+	!($3 in known) { print $1 ":" $2 ": there is no option " $3; bad = 1 }
+	END { exit bad }' "$work/options" - || bad=1
 tests/scripts/comments.sh || bad=1
 [ $bad = 1 ] || echo "readme: ok, ${#documents[@]} documents"
 exit $bad

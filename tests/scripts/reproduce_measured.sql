@@ -2,7 +2,7 @@
 -- that of the simulated ones. Both are of the steps after the warm-up. formula: that of the literature, as the
 -- repository states it.
 --
--- Below 1 Gbit/s the measured transfers are 11 % (200 Mbit/s) and 26 % (50 Mbit/s) longer than the rate that iperf3
+-- Below 1 Gbit/s the measured transfers are 11 % (200 Mbit/s) and 27 % (50 Mbit/s) longer than the rate that iperf3
 -- reached would allow. Not tested, but likely: frames are lost. The token bucket holds 50 ms and 32 KiB, which are
 -- 38 and 142 frames of 9,001 bytes; NCCL opens 16 connections to a peer on AWS (2 threads, 8 sockets). Data-parallel's
 -- sums take 1.33 times the bytes of a ring at 1 and 5 Gbit/s, too, for a reason that is not published.

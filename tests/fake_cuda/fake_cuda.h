@@ -107,6 +107,14 @@ template <class T> T __shfl_xor_sync(unsigned mask, T v, int by, int line = __bu
 	return theirs;
 }
 
+/* The compiler does not see that it is a product, so it fuses no addition with it. */
+static inline float __fmul_rn(float a, float b)
+{
+	float y = a * b;
+	asm("" : "+x"(y));
+	return y;
+}
+
 /* Threads take turns: no other thread runs between the read and the write. */
 template <class T> T atomicAdd(T *p, std::common_type_t<T> v)
 {

@@ -4,6 +4,8 @@
  */
 #include "results/gate/gate.h"
 #include "runtime/config/config.h"
+#include "runtime/config/option.h"
+#include "runtime/config/plugins.h"
 #include "runtime/device/cuda/cuda.h"
 #include "runtime/table/table.h"
 #include "tests/fixture.h"
@@ -920,5 +922,137 @@ TEST(peer_sum_equals_the_cpus)
 		device[GPU].ops->get(&device[GPU], mine, x[2]->v[GPU]->data + odd,
 				     (size_t)(N - odd));
 		ck_assert_mem_eq(mine, want, (size_t)(N - odd) * sizeof *mine);
+	}
+}
+
+/* ---- Codecs ------------------------------------------------------------------ */
+
+/* Codecs whose messages the GPU makes. */
+static const struct {
+	const char *codec, *option, *value;
+} coded[] = {
+	{"bf16", NULL, NULL},
+	{"fp16", NULL, NULL},
+	{"int8", "block", "256"},
+	{"int8", "block", "8"},
+	{"int8", "rounding", "stochastic"},
+	{"int4", "block", "64"},
+	{"int4", "rounding", "stochastic"},
+};
+
+/* Floats of all sizes, some equal and some 0. One is `special`, unless that is 0. */
+static void draw_floats(float *x, size_t n, float special)
+{
+	for (size_t i = 0; i < n; i++)
+		x[i] = i % 7 == 0    ? (float)(i % 3) - 1
+		       : i % 11 == 0 ? -0.0f
+				     : (float)(rng_normal(&rng) * exp(4 * rng_normal(&rng)));
+	if (special != 0)
+		x[n / 2] = special;
+}
+
+static bool same_float(float a, float b)
+{
+	return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
+}
+
+struct gpu_message {
+	const struct codec *codec;
+	struct code code;
+	struct code_form form;
+	size_t words;
+	float *wire, *x, *y; /* on the GPU; x and y are `odd` floats after an allocation's start */
+	int odd;
+};
+
+/* The GPU's messages of x, and the floats that it adds to y or sets: as the codec's own. */
+static void expect_own(const struct gpu_message *m, const float *x)
+{
+	struct device *d = &device[GPU];
+	const size_t n = m->code.n;
+	float *wire AUTOFREE = must(malloc((m->words + 1) * sizeof *wire)),
+		    *made AUTOFREE = must(malloc((m->words + 1) * sizeof *made)),
+		    *y AUTOFREE = must(malloc(n * sizeof *y)),
+		    *got AUTOFREE = must(malloc(n * sizeof *got));
+	m->codec->encode(&m->code, wire, x);
+	d->ops->put(d, m->x, x, n);
+	d->ops->peer->encode(d, &m->form, &m->code, m->wire, m->words, m->x);
+	d->ops->get(d, made, m->wire, m->words);
+	for (size_t i = 0; i < m->words; i++)
+		ck_assert_msg(memcmp(wire + i, made + i, sizeof *wire) == 0,
+			      "%s, %zu floats, %d off: word %zu of %zu differs",
+			      m->codec->plugin.name, n, m->odd, i, m->words);
+	for (int add = 0; add < 2; add++) {
+		for (size_t i = 0; i < n; i++)
+			y[i] = (float)i;
+		d->ops->put(d, m->y, y, n);
+		ck_assert(m->codec->decode(&m->code, y, wire, add));
+		ck_assert(
+			d->ops->peer->decode(d, &m->form, &m->code, m->y, m->wire, m->words, add));
+		d->ops->get(d, got, m->y, n);
+		for (size_t i = 0; i < n; i++)
+			ck_assert_msg(same_float(y[i], got[i]),
+				      "%s, %zu floats, %d off, add %d: float %zu is %.9g, not %.9g",
+				      m->codec->plugin.name, n, m->odd, add, i, (double)got[i],
+				      (double)y[i]);
+	}
+}
+
+/* Of n floats, which are two tensors, if there are enough. */
+static void check_coded(size_t row, size_t n)
+{
+	const struct codec *codec = plugin_find(PART_CODEC, coded[row].codec);
+	const struct tensor tensor[] = {{.rows = 1, .columns = n > 2 ? n / 3 : n},
+					{.first = n / 3, .rows = 1, .columns = n - n / 3}};
+	const float special[] = {0, INFINITY, NAN};
+	double opts[8] = {0};
+	struct device *d = &device[GPU];
+	option_default(codec->plugin.options, opts);
+	if (coded[row].option)
+		ck_assert_ptr_null(option_set(option_find(codec->plugin.options, coded[row].option),
+					      opts, codec->plugin.name, coded[row].value));
+	struct gpu_message m = {.codec = codec,
+				.code = {.opts = opts,
+					 .n = n,
+					 .tensor = tensor,
+					 .tensors = n > 2 ? 2 : 1,
+					 .key = 7,
+					 .common = 11,
+					 .workers = 1},
+				.form = codec->form(opts)};
+	m.words = codec->bytes(&m.code) / sizeof(float);
+	float *x AUTOFREE = must(malloc(n * sizeof *x));
+	for (m.odd = 0; m.odd < 2; m.odd++) {
+		const size_t all = n + (size_t)m.odd;
+		float *at[] = {d->ops->alloc(d, all), d->ops->alloc(d, all)};
+		m.wire = d->ops->alloc(d, m.words);
+		m.x = at[0] + m.odd;
+		m.y = at[1] + m.odd;
+		for (size_t i = 0; i < COUNT(special); i++) {
+			draw_floats(x, n, special[i]);
+			expect_own(&m, x);
+		}
+		d->ops->free(d, at[0], all);
+		d->ops->free(d, at[1], all);
+		d->ops->free(d, m.wire, m.words);
+	}
+}
+
+TEST(gpu_messages_equal_the_codecs, COUNT(coded))
+{
+	static const size_t length[] = {1, 2, 31, 507, 8193, 100003};
+	set_up("float32");
+	for (size_t i = 0; i < COUNT(length); i++)
+		check_coded((size_t)_i, length[i]);
+}
+
+/* Each codec whose messages a GPU makes is in the table above. */
+TEST(codecs_with_kernels_are_tested)
+{
+	for (size_t i = 0; codecs[i]; i++) {
+		bool found = !codecs[i]->form;
+		for (size_t k = 0; k < COUNT(coded); k++)
+			found |= strcmp(coded[k].codec, codecs[i]->plugin.name) == 0;
+		ck_assert_msg(found, "codec %s", codecs[i]->plugin.name);
 	}
 }

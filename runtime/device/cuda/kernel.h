@@ -197,10 +197,10 @@ __device__ inline float warp_sum(float x)
 	return x;
 }
 
-__device__ inline float warp_max(float x)
+template <typename T> __device__ inline T warp_max(T x)
 {
 	for (int by = 16; by > 0; by /= 2) {
-		float other = __shfl_xor_sync(ALL, x, by);
+		T other = __shfl_xor_sync(ALL, x, by);
 		x = other > x ? other : x;
 	}
 	return x;

@@ -34,13 +34,16 @@ enum code_kind {
 	FORM_HOST, /* it has no kernel: the host does it */
 	FORM_BF16, /* two floats in each word */
 	FORM_FP16,
-	FORM_BLOCKS /* a scale for each block, then integers: strategies/codecs/blocks.h */
+	FORM_BLOCKS, /* a scale for each block, then integers: strategies/codecs/blocks.h */
+	FORM_SIGNS,  /* of sign.c */
+	FORM_RANDOMK /* of randomk.c */
 };
 struct code_form {
 	enum code_kind kind;
 	int bits;        /* of an integer: 4 or 8 */
 	size_t block;    /* [floats] */
 	bool stochastic; /* rounding of the integers */
+	bool unbiased;   /* floats in random places are multiplied by the length of their part */
 };
 
 struct codec {

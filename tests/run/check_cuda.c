@@ -938,6 +938,11 @@ static const struct {
 	{"int8", "rounding", "stochastic"},
 	{"int4", "block", "64"},
 	{"int4", "rounding", "stochastic"},
+	{"sign", NULL, NULL},
+	{"randomk", "share", "0.01"},
+	{"randomk", "share", "0.6"},
+	{"randomk", "share", "1"},
+	{"randomk", "unbiased", "true"},
 };
 
 /* Floats of all sizes, some equal and some 0. One is `special`, unless that is 0. */
@@ -998,12 +1003,23 @@ static void expect_own(const struct gpu_message *m, const float *x)
 	}
 }
 
-/* Of n floats, which are two tensors, if there are enough. */
+enum { TENSORS = 300 };
+
+/* Cuts n floats into short tensors, and the rest. */
+static size_t cut(struct tensor *tensor, size_t n)
+{
+	size_t k = 0;
+	for (size_t first = 0, some; first < n; first += some, k++) {
+		some = k + 1 < TENSORS ? smaller(1 + k * k % 41, n - first) : n - first;
+		tensor[k] = (struct tensor){.first = first, .rows = 1, .columns = some};
+	}
+	return k;
+}
+
 static void check_coded(size_t row, size_t n)
 {
 	const struct codec *codec = plugin_find(PART_CODEC, coded[row].codec);
-	const struct tensor tensor[] = {{.rows = 1, .columns = n > 2 ? n / 3 : n},
-					{.first = n / 3, .rows = 1, .columns = n - n / 3}};
+	struct tensor tensor[TENSORS];
 	const float special[] = {0, INFINITY, NAN};
 	double opts[8] = {0};
 	struct device *d = &device[GPU];
@@ -1015,7 +1031,7 @@ static void check_coded(size_t row, size_t n)
 				.code = {.opts = opts,
 					 .n = n,
 					 .tensor = tensor,
-					 .tensors = n > 2 ? 2 : 1,
+					 .tensors = cut(tensor, n),
 					 .key = 7,
 					 .common = 11,
 					 .workers = 1},
@@ -1040,7 +1056,7 @@ static void check_coded(size_t row, size_t n)
 
 TEST(gpu_messages_equal_the_codecs, COUNT(coded))
 {
-	static const size_t length[] = {1, 2, 31, 507, 8193, 100003};
+	static const size_t length[] = {1, 2, 31, 507, 8193, 200003};
 	set_up("float32");
 	for (size_t i = 0; i < COUNT(length); i++)
 		check_coded((size_t)_i, length[i]);

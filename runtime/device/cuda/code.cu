@@ -5,7 +5,7 @@
  * on processors, but not on GPUs.
  *
  * Memory-bound: encoding reads the floats and writes the message, decoding the reverse. Blocks are
- * read twice, the second time from a cache.
+ * read twice, the second time from a cache; signs are read twice, too.
  */
 #include "runtime/device/cuda/kernel.h"
 
@@ -179,6 +179,179 @@ void decode_blocks(struct device *d, const code_form &f, size_t n, float *y, con
 	for_each<wide<float>>(d, true, n, how, y, wire);
 }
 
+/* ---- Tensors: each is a row of the grid ----------------------------------------- */
+
+constexpr unsigned PIECES = 256;       /* per launch, whose arguments are then below 4 KiB */
+constexpr unsigned PIECE_BLOCKS = 128; /* most blocks of a piece, if there are several */
+constexpr size_t TILE = 2048;          /* as in strategies/codecs/tiles.h */
+struct piece {
+	uint32_t first, n, tile; /* tile: the first one's number */
+};
+struct pieces {
+	piece one[PIECES];
+};
+
+/* f(pieces, number of the first, their number, blocks of a row). */
+template <typename F> void for_pieces(const code &c, F f)
+{
+	size_t tile = 0;
+	for (size_t at = 0; at < c.tensors; at += PIECES) {
+		pieces all = {};
+		const unsigned some = (unsigned)smaller(c.tensors - at, PIECES);
+		unsigned blocks = 1;
+		for (unsigned i = 0; i < some; i++) {
+			const tensor &t = c.tensor[at + i];
+			const size_t n = t.rows * t.columns;
+			const unsigned own = blocks_for(n, some > 1 ? PIECE_BLOCKS : MAP_BLOCKS);
+			all.one[i] = {(uint32_t)t.first, (uint32_t)n, (uint32_t)tile};
+			tile += (n + TILE - 1) / TILE;
+			blocks = own > blocks ? own : blocks;
+		}
+		f(all, at, some, blocks);
+	}
+}
+
+/* ---- Signs, and a scale for each tensor ------------------------------------------ */
+
+/* sum[tile] of |x|; a warp for each tile. */
+__global__ void __launch_bounds__(THREADS) tile_sizes(pieces all, const float *x, double *sum)
+{
+	const piece p = all.one[blockIdx.y];
+	const unsigned lane = threadIdx.x % 32;
+	for (size_t t = blockIdx.x * WARPS + threadIdx.x / 32; t * TILE < p.n;
+	     t += gridDim.x * WARPS) {
+		const float *from = x + p.first + t * TILE;
+		const size_t n = p.n - t * TILE < TILE ? p.n - t * TILE : TILE;
+		float s = 0;
+
+#pragma unroll 8
+		for (size_t i = lane; i < n; i += 32)
+			s += float_of(bits_of(from[i]) & SIZE);
+		const double whole = warp_sum((double)s);
+		if (lane == 0)
+			sum[p.tile + t] = whole;
+	}
+}
+
+/* scale[tensor] from the sums of its tiles; a block for each tensor. */
+constexpr unsigned LANES_OF_TILES = 64;
+__global__ void __launch_bounds__(LANES_OF_TILES)
+	tensor_scales(pieces all, const double *sum, float *scale)
+{
+	const piece p = all.one[blockIdx.x];
+	const size_t tiles = (p.n + TILE - 1) / TILE;
+	double *lane = shared_doubles(), own = 0;
+
+#pragma unroll 8
+	for (size_t t = threadIdx.x; t < tiles; t += LANES_OF_TILES)
+		own += sum[p.tile + t];
+	lane[threadIdx.x] = own;
+	block_reduce<1>(lane, threadIdx.x, LANES_OF_TILES, 1);
+	if (threadIdx.x == 0) {
+		const float s = p.n ? (float)(lane[0] / (double)p.n) : 0;
+		scale[blockIdx.x] = s == s ? s : float_of(NOT_A_NUMBER);
+	}
+}
+
+/* A warp makes 32 words at a time. */
+__global__ void __launch_bounds__(THREADS) to_signs(size_t n, uint32_t *word, const float *x)
+{
+	const size_t words = (n + 31) / 32;
+	const unsigned lane = threadIdx.x % 32;
+	for (size_t w = ((size_t)blockIdx.x * WARPS + threadIdx.x / 32) * 32; w < words;
+	     w += (size_t)gridDim.x * WARPS * 32) {
+		uint32_t own = 0;
+
+#pragma unroll 8
+		for (unsigned k = 0; k < 32; k++) {
+			const size_t i = (w + k) * 32 + lane;
+			const uint32_t votes = __ballot_sync(ALL, i < n && x[i] < 0);
+			own = k == lane ? votes : own;
+		}
+		if (w + lane < words)
+			word[w + lane] = own;
+	}
+}
+
+__global__ void __launch_bounds__(THREADS)
+	from_signs(pieces all, bool add, float *y, const float *scale, const uint32_t *word)
+{
+	const piece p = all.one[blockIdx.y];
+	const uint32_t s = bits_of(scale[blockIdx.y]);
+	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < p.n;
+	     i += (size_t)gridDim.x * THREADS) {
+		const size_t at = p.first + i;
+		const float x = float_of(s ^ word[at / 32] >> at % 32 << 31);
+		y[at] = add ? y[at] + x : x;
+	}
+}
+
+void encode_signs(struct device *d, const code &c, float *wire, const float *x)
+{
+	const size_t tiles = c.n / TILE + c.tensors;
+	double *sum = (double *)cuda_workspace(d, tiles * sizeof *sum);
+	for_pieces(c, [&](const pieces &all, size_t first, unsigned some, unsigned blocks) {
+		QUEUE(d, tile_sizes, dim3(blocks, some), THREADS, all, x, sum);
+		QUEUE(d, tensor_scales, some, LANES_OF_TILES, all, sum, wire + first);
+	});
+	QUEUE(d, to_signs, blocks_for((c.n + 31) / 32, MAP_BLOCKS), THREADS, c.n,
+	      (uint32_t *)(wire + c.tensors), x);
+}
+
+void decode_signs(struct device *d, const code &c, float *y, const float *wire, bool add)
+{
+	for_pieces(c, [&](const pieces &all, size_t first, unsigned some, unsigned blocks) {
+		QUEUE(d, from_signs, dim3(blocks, some), THREADS, all, add, y, wire + first,
+		      (const uint32_t *)(wire + c.tensors));
+	});
+}
+
+/* ---- Floats in random places -------------------------------------------------------- */
+
+struct drawn_part {
+	size_t place, length;
+};
+/* Of part i of k; it begins at floor(i n / k). */
+__device__ inline drawn_part draw_part(uint64_t key, size_t n, size_t k, size_t i)
+{
+	const size_t least = n / k, rest = n % k, first = i * least + i * rest / k,
+		     length = (i + 1) * least + (i + 1) * rest / k - first;
+	return {first + (size_t)((uint64_t)code_bits(key, i) * length >> 32), length};
+}
+
+__global__ void __launch_bounds__(THREADS)
+	to_drawn(uint64_t key, size_t n, size_t k, bool unbiased, float *wire, const float *x)
+{
+	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < k;
+	     i += (size_t)gridDim.x * THREADS) {
+		const drawn_part p = draw_part(key, n, k, i);
+		wire[i] = x[p.place] * (unbiased ? (float)p.length : 1.0f);
+	}
+}
+
+__global__ void __launch_bounds__(THREADS)
+	from_drawn(uint64_t key, size_t n, size_t k, bool add, float *y, const float *wire)
+{
+	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < k;
+	     i += (size_t)gridDim.x * THREADS) {
+		const size_t at = draw_part(key, n, k, i).place;
+		y[at] = add ? y[at] + wire[i] : wire[i];
+	}
+}
+
+/* y = 0, unless it is added to. */
+void clear(struct device *d, float *y, size_t n, bool add)
+{
+	if (!add)
+		TRY_CUDA(d, cudaMemsetAsync(y, 0, n * sizeof *y, cuda_of(d)->stream));
+}
+
+void decode_drawn(struct device *d, const code &c, float *y, const float *wire, size_t k, bool add)
+{
+	clear(d, y, c.n, add);
+	QUEUE(d, from_drawn, blocks_for(k, MAP_BLOCKS), THREADS, c.common, c.n, k, add, y, wire);
+}
+
 } // namespace
 
 void cuda_encode(struct device *d, const struct code_form *f, const struct code *c, float *wire,
@@ -191,6 +364,11 @@ void cuda_encode(struct device *d, const struct code_form *f, const struct code 
 		encode_blocks<8>(d, *f, *c, wire, x);
 	else if (f->kind == FORM_BLOCKS)
 		encode_blocks<4>(d, *f, *c, wire, x);
+	else if (f->kind == FORM_SIGNS)
+		encode_signs(d, *c, wire, x);
+	else if (f->kind == FORM_RANDOMK)
+		QUEUE(d, to_drawn, blocks_for(words, MAP_BLOCKS), THREADS, c->common, c->n, words,
+		      f->unbiased, wire, x);
 	else
 		for_each<wide<float>>(d, true, c->n, to_halves{f->kind == FORM_FP16, c->n}, x,
 				      (uint16_t *)wire);
@@ -206,6 +384,10 @@ bool cuda_decode(struct device *d, const struct code_form *f, const struct code 
 		decode_blocks<8>(d, *f, c->n, y, wire, add);
 	else if (f->kind == FORM_BLOCKS)
 		decode_blocks<4>(d, *f, c->n, y, wire, add);
+	else if (f->kind == FORM_SIGNS)
+		decode_signs(d, *c, y, wire, add);
+	else if (f->kind == FORM_RANDOMK)
+		decode_drawn(d, *c, y, wire, words, add);
 	else
 		for_each<wide<float>>(d, true, c->n, from_halves{f->kind == FORM_FP16, add}, y,
 				      (const uint16_t *)wire);

@@ -190,7 +190,7 @@ void for_each(struct device *d, bool packed, size_t n, F f, P... p)
 
 constexpr unsigned WARPS = THREADS / 32, ALL = 0xffffffffu;
 
-__device__ inline float warp_sum(float x)
+template <typename T> __device__ inline T warp_sum(T x)
 {
 	for (int by = 16; by > 0; by /= 2)
 		x += __shfl_xor_sync(ALL, x, by);

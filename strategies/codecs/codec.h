@@ -34,9 +34,10 @@ enum code_kind {
 	FORM_HOST, /* it has no kernel: the host does it */
 	FORM_BF16, /* two floats in each word */
 	FORM_FP16,
-	FORM_BLOCKS, /* a scale for each block, then integers: strategies/codecs/blocks.h */
-	FORM_SIGNS,  /* of sign.c */
-	FORM_RANDOMK /* of randomk.c */
+	FORM_BLOCKS,  /* a scale for each block, then integers: strategies/codecs/blocks.h */
+	FORM_SIGNS,   /* of sign.c */
+	FORM_RANDOMK, /* of randomk.c */
+	FORM_TOPK     /* of topk.c, of all floats together */
 };
 struct code_form {
 	enum code_kind kind;

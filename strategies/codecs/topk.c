@@ -366,6 +366,11 @@ static bool topk_feedback(const void *opts)
 	return true;
 }
 
+static struct code_form topk_form(const void *opts)
+{
+	return (struct code_form){.kind = is_of(opts, "all") ? FORM_TOPK : FORM_HOST};
+}
+
 const struct codec codec_topk = {
 	.plugin = {.name = "topk",
 		   .summary = "the largest floats and their places",
@@ -377,6 +382,7 @@ const struct codec codec_topk = {
 	.bytes = topk_bytes,
 	.encode = topk_encode,
 	.decode = topk_decode,
+	.form = topk_form,
 	.encode_passes = 0.9,
 	.decode_passes = 0.25,
 };

@@ -113,6 +113,11 @@ static inline unsigned __ballot_sync(unsigned mask, bool mine, int line = __buil
 	return fake::ballot(line, mask, mine);
 }
 
+static inline int __popc(unsigned x)
+{
+	return __builtin_popcount(x);
+}
+
 /* The compiler does not see that it is a product, so it fuses no addition with it. */
 static inline float __fmul_rn(float a, float b)
 {

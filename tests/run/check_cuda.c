@@ -943,6 +943,9 @@ static const struct {
 	{"randomk", "share", "0.6"},
 	{"randomk", "share", "1"},
 	{"randomk", "unbiased", "true"},
+	{"topk", "share", "0.01"},
+	{"topk", "share", "0.6"},
+	{"topk", "share", "1"},
 };
 
 /* Floats of all sizes, some equal and some 0. One is `special`, unless that is 0. */
@@ -1060,6 +1063,26 @@ TEST(gpu_messages_equal_the_codecs, COUNT(coded))
 	set_up("float32");
 	for (size_t i = 0; i < COUNT(length); i++)
 		check_coded((size_t)_i, length[i]);
+}
+
+/* Nothing is written outside of y: the emulated GPU would end the test. */
+TEST(gpu_refuses_places_that_do_not_rise, 4)
+{
+	enum { N = 507, K = 6 };
+	static const uint32_t place[][2 * K] = {
+		{0, 1, 2, 3, 4, N}, {0, 1, 2, 2, 4, 5}, {5, 4, 3, 2, 1, 0}, {0, 1, 2, 3, 4, N - 1}};
+	const struct code c = {.n = N};
+	const struct code_form form = {.kind = FORM_TOPK};
+	float message[2 * K];
+	set_up("float32");
+	struct device *d = &device[GPU];
+	float *wire = d->ops->alloc(d, 2 * K), *y = d->ops->alloc(d, N);
+	memcpy(message, place[_i], sizeof message);
+	d->ops->put(d, wire, message, 2 * K);
+	for (int add = 0; add < 2; add++)
+		ck_assert_int_eq(d->ops->peer->decode(d, &form, &c, y, wire, 2 * K, add), _i == 3);
+	d->ops->free(d, wire, 2 * K);
+	d->ops->free(d, y, N);
 }
 
 /* Each codec whose messages a GPU makes is in the table above. */

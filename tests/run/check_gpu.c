@@ -58,6 +58,10 @@ static const struct {
 	 "--workload=lenet --strategy=periodic --sync-every=2 --batch=8 --epochs=1 --lr=0.01 "
 	 "--codec=randomk:share=0.1",
 	 1e-3},
+	{2,
+	 "--workload=lenet --strategy=allreduce --batch=8 --epochs=1 --lr=0.01 "
+	 "--codec=topk:share=0.1",
+	 1e-2},
 	{2, "--workload=lenet --strategy=allreduce --batch=8 --epochs=1 --lr=0.01 --codec=qsgd",
 	 1e-2},
 };
@@ -77,9 +81,9 @@ TEST(gpu_trains_the_same_as_the_cpu, COUNT(same))
 }
 
 /* Over all workers and steps, what was given is what was summed and what the GPUs keep. */
-TEST(feedback_on_gpus_loses_nothing, 3)
+TEST(feedback_on_gpus_loses_nothing, 4)
 {
-	static const char *const codec[] = {"int8", "sign", "randomk:share=0.1"};
+	static const char *const codec[] = {"int8", "sign", "randomk:share=0.1", "topk:share=0.1"};
 	double off, size, kept;
 	setenv("MVBENCH_PROBE", "coded", 1);
 	struct result r = run_tool(2, words("--workload=lenet --strategy=allreduce --batch=8 "

@@ -5,7 +5,8 @@
  * on processors, but not on GPUs.
  *
  * Memory-bound: encoding reads the floats and writes the message, decoding the reverse. Blocks are
- * read twice, the second time from a cache; signs are read twice, too.
+ * read twice, the second time from a cache; signs are read twice, too, and the floats of
+ * topk five times.
  */
 #include "runtime/device/cuda/kernel.h"
 
@@ -352,6 +353,172 @@ void decode_drawn(struct device *d, const code &c, float *y, const float *wire, 
 	QUEUE(d, from_drawn, blocks_for(k, MAP_BLOCKS), THREADS, c.common, c.n, k, add, y, wire);
 }
 
+/* ---- The largest floats and their places ---------------------------------------------- */
+
+constexpr unsigned DIGIT = 11, DIGITS = 1 << DIGIT, PASSES = 3;
+struct choice {         /* while the k largest |x| are searched */
+	uint32_t least; /* the bits that are known of the k-th largest; at last, all of them */
+	uint32_t equal; /* of the floats with these bits, this number is among the k largest */
+	uint32_t count[PASSES][DIGITS];
+};
+
+/* Counts the values of a digit of |x| over the floats that have the bits known so far. The last
+ * block finds the digit of the k-th largest. */
+__global__ void __launch_bounds__(THREADS)
+	find_digit(int pass, size_t n, uint32_t k, const float *x, choice *c, unsigned *counter)
+{
+	constexpr unsigned EACH = DIGITS / THREADS; /* digits of a thread */
+	__shared__ uint32_t own[DIGITS];
+	const unsigned shift = pass < 2 ? 20 - DIGIT * pass : 0, width = pass < 2 ? DIGIT : 9,
+		       above = shift + width, t = threadIdx.x;
+	const uint32_t known = pass ? c->least : 0, wanted = pass ? c->equal : k;
+	uint32_t *count = c->count[pass], sum = 0, larger = 0;
+
+	for (unsigned digit = t; digit < DIGITS; digit += THREADS)
+		own[digit] = 0;
+	__syncthreads();
+	for (size_t i = (size_t)blockIdx.x * THREADS + t; i < n; i += (size_t)gridDim.x * THREADS) {
+		const uint32_t size = bits_of(x[i]) & SIZE;
+		if (size >> above == known >> above)
+			atomicAdd(&own[size >> shift & ((1u << width) - 1)], 1u);
+	}
+	__syncthreads();
+	for (unsigned digit = t; digit < DIGITS; digit += THREADS)
+		if (own[digit])
+			atomicAdd(&count[digit], own[digit]);
+	if (!last_block(counter))
+		return;
+	for (unsigned v = 0; v < EACH; v++)
+		sum += count[t * EACH + v];
+	own[t] = sum;
+	__syncthreads();
+	for (unsigned other = t + 1; other < THREADS; other++)
+		larger += own[other];
+	if (larger < wanted && wanted <= larger + sum) { /* in one thread */
+		unsigned digit = t * EACH + EACH - 1;
+		for (larger = wanted - larger; larger > count[digit]; digit--)
+			larger -= count[digit];
+		c->least = known | digit << shift;
+		c->equal = larger;
+	}
+}
+
+__device__ inline uint2 operator+(uint2 a, uint2 b)
+{
+	return make_uint2(a.x + b.x, a.y + b.y);
+}
+
+/* before[tile]: in all tiles before it, the floats above the least, and those equal to it. A warp
+ * counts a tile; the last block adds. */
+__global__ void __launch_bounds__(THREADS)
+	count_tiles(size_t n, const float *x, const choice *c, uint2 *before, unsigned *counter)
+{
+	__shared__ uint2 own[THREADS];
+	const unsigned lane = threadIdx.x % 32;
+	const size_t tiles = (n + TILE - 1) / TILE;
+	const uint32_t least = c->least;
+	for (size_t t = (size_t)blockIdx.x * WARPS + threadIdx.x / 32; t < tiles;
+	     t += (size_t)gridDim.x * WARPS) {
+		const size_t end = n - t * TILE < TILE ? n : (t + 1) * TILE;
+		uint32_t both = 0; /* larger ones, and 2^16 times the equal ones */
+
+#pragma unroll 8
+		for (size_t i = t * TILE + lane; i < end; i += 32) {
+			const uint32_t size = bits_of(x[i]) & SIZE;
+			both += size > least ? 1 : size == least ? 1 << 16 : 0;
+		}
+		both = warp_sum(both);
+		if (lane == 0)
+			before[t] = make_uint2(both & 0xffff, both >> 16);
+	}
+	if (!last_block(counter))
+		return;
+	const size_t each = (tiles + THREADS - 1) / THREADS, first = threadIdx.x * each,
+		     end = first + each < tiles ? first + each : tiles;
+	uint2 sum = make_uint2(0, 0);
+	for (size_t t = first; t < end; t++)
+		sum = sum + before[t];
+	own[threadIdx.x] = sum;
+	__syncthreads();
+	sum = make_uint2(0, 0);
+	for (unsigned other = 0; other < threadIdx.x; other++)
+		sum = sum + own[other];
+	for (size_t t = first; t < end; t++) {
+		const uint2 here = before[t];
+		before[t] = sum;
+		sum = sum + here;
+	}
+}
+
+/* In the order of places; of equal sizes the first ones. A warp for each tile. */
+__global__ void __launch_bounds__(THREADS)
+	to_largest(size_t n, const float *x, const choice *c, const uint2 *before, uint32_t *place,
+		   float *value)
+{
+	const unsigned lane = threadIdx.x % 32, below = (1u << lane) - 1;
+	for (size_t t = (size_t)blockIdx.x * WARPS + threadIdx.x / 32; t * TILE < n;
+	     t += (size_t)gridDim.x * WARPS) {
+		uint2 seen = before[t];
+		for (size_t at = t * TILE; at < n && at < (t + 1) * TILE; at += 32) {
+			const size_t i = at + lane;
+			const uint32_t size = i < n ? bits_of(x[i]) & SIZE : 0;
+			const bool larger = size > c->least, tie = i < n && size == c->least;
+			const uint32_t all_larger = __ballot_sync(ALL, larger),
+				       ties = __ballot_sync(ALL, tie),
+				       rank = seen.y + __popc(ties & below); /* among the ties */
+
+			if (larger || (tie && rank < c->equal)) {
+				const uint32_t to = seen.x + __popc(all_larger & below) +
+						    (rank < c->equal ? rank : c->equal);
+				place[to] = (uint32_t)i;
+				value[to] = x[i];
+			}
+			seen = seen + make_uint2(__popc(all_larger), __popc(ties));
+		}
+	}
+}
+
+/* Places that do not rise, or end outside, are wrong. */
+__global__ void __launch_bounds__(THREADS)
+	from_largest(size_t n, size_t k, bool add, float *y, const uint32_t *place,
+		     const float *value, float *wrong)
+{
+	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < k;
+	     i += (size_t)gridDim.x * THREADS) {
+		const uint32_t at = place[i];
+		if (at >= n || (i > 0 && at <= place[i - 1]))
+			*wrong = 1;
+		else
+			y[at] = add ? y[at] + value[i] : value[i];
+	}
+}
+
+void encode_largest(struct device *d, size_t n, size_t k, float *wire, const float *x)
+{
+	const size_t tiles = (n + TILE - 1) / TILE;
+	const struct cuda_stage s = cuda_stage_of(d, sizeof(choice) + tiles * sizeof(uint2));
+	choice *c = (choice *)s.partial;
+	uint2 *before = (uint2 *)(c + 1);
+	const unsigned blocks = blocks_for(32 * tiles, MAP_BLOCKS);
+	TRY_CUDA(d, cudaMemsetAsync(c, 0, sizeof *c, cuda_of(d)->stream));
+	for (int pass = 0; pass < (int)PASSES; pass++)
+		QUEUE(d, find_digit, blocks_for(n / 8, MAP_BLOCKS), THREADS, pass, n, (uint32_t)k,
+		      x, c, s.counter);
+	QUEUE(d, count_tiles, blocks, THREADS, n, x, c, before, s.counter);
+	QUEUE(d, to_largest, blocks, THREADS, n, x, c, before, (uint32_t *)wire, wire + k);
+}
+
+bool decode_largest(struct device *d, size_t n, float *y, const float *wire, size_t k, bool add)
+{
+	float *flag = (float *)cuda_workspace(d, sizeof *flag), wrong = 0;
+	clear(d, y, n, add);
+	TRY_CUDA(d, cudaMemsetAsync(flag, 0, sizeof *flag, cuda_of(d)->stream));
+	QUEUE(d, from_largest, blocks_for(k, MAP_BLOCKS), THREADS, n, k, add, y,
+	      (const uint32_t *)wire, wire + k, flag);
+	cuda_get(d, &wrong, flag, 1);
+	return wrong == 0;
+}
+
 } // namespace
 
 void cuda_encode(struct device *d, const struct code_form *f, const struct code *c, float *wire,
@@ -369,6 +536,8 @@ void cuda_encode(struct device *d, const struct code_form *f, const struct code 
 	else if (f->kind == FORM_RANDOMK)
 		QUEUE(d, to_drawn, blocks_for(words, MAP_BLOCKS), THREADS, c->common, c->n, words,
 		      f->unbiased, wire, x);
+	else if (f->kind == FORM_TOPK)
+		encode_largest(d, c->n, words / 2, wire, x);
 	else
 		for_each<wide<float>>(d, true, c->n, to_halves{f->kind == FORM_FP16, c->n}, x,
 				      (uint16_t *)wire);
@@ -388,6 +557,8 @@ bool cuda_decode(struct device *d, const struct code_form *f, const struct code 
 		decode_signs(d, *c, y, wire, add);
 	else if (f->kind == FORM_RANDOMK)
 		decode_drawn(d, *c, y, wire, words, add);
+	else if (f->kind == FORM_TOPK)
+		return decode_largest(d, c->n, y, wire, words / 2, add);
 	else
 		for_each<wide<float>>(d, true, c->n, from_halves{f->kind == FORM_FP16, add}, y,
 				      (const uint16_t *)wire);

@@ -180,77 +180,39 @@ void decode_blocks(struct device *d, const code_form &f, size_t n, float *y, con
 	for_each<wide<float>>(d, true, n, how, y, wire);
 }
 
-/* ---- Tensors: each is a row of the grid ----------------------------------------- */
-
-constexpr unsigned PIECES = 256;       /* per launch, whose arguments are then below 4 KiB */
-constexpr unsigned PIECE_BLOCKS = 128; /* most blocks of a piece, if there are several */
-constexpr size_t TILE = 2048;          /* as in strategies/codecs/tiles.h */
-struct piece {
-	uint32_t first, n, tile; /* tile: the first one's number */
-};
-struct pieces {
-	piece one[PIECES];
-};
-
-/* f(pieces, number of the first, their number, blocks of a row). */
-template <typename F> void for_pieces(const code &c, F f)
-{
-	size_t tile = 0;
-	for (size_t at = 0; at < c.tensors; at += PIECES) {
-		pieces all = {};
-		const unsigned some = (unsigned)smaller(c.tensors - at, PIECES);
-		unsigned blocks = 1;
-		for (unsigned i = 0; i < some; i++) {
-			const tensor &t = c.tensor[at + i];
-			const size_t n = t.rows * t.columns;
-			const unsigned own = blocks_for(n, some > 1 ? PIECE_BLOCKS : MAP_BLOCKS);
-			all.one[i] = {(uint32_t)t.first, (uint32_t)n, (uint32_t)tile};
-			tile += (n + TILE - 1) / TILE;
-			blocks = own > blocks ? own : blocks;
-		}
-		f(all, at, some, blocks);
-	}
-}
-
 /* ---- Signs, and a scale for each tensor ------------------------------------------ */
 
-/* sum[tile] of |x|; a warp for each tile. */
-__global__ void __launch_bounds__(THREADS) tile_sizes(pieces all, const float *x, double *sum)
+constexpr size_t TILE = 2048;           /* as in strategies/codecs/tiles.h */
+constexpr unsigned LANES_OF_TILES = 64; /* as in sign.c */
+
+/* The mean of |x|: a warp for each tile, whose sum goes to sum[tile]; the last block adds them. */
+__global__ void __launch_bounds__(THREADS)
+	mean_size(size_t n, const float *x, double *sum, float *scale, unsigned *counter)
 {
-	const piece p = all.one[blockIdx.y];
 	const unsigned lane = threadIdx.x % 32;
-	for (size_t t = blockIdx.x * WARPS + threadIdx.x / 32; t * TILE < p.n;
-	     t += gridDim.x * WARPS) {
-		const float *from = x + p.first + t * TILE;
-		const size_t n = p.n - t * TILE < TILE ? p.n - t * TILE : TILE;
+	const size_t tiles = (n + TILE - 1) / TILE;
+	for (size_t t = (size_t)blockIdx.x * WARPS + threadIdx.x / 32; t < tiles;
+	     t += (size_t)gridDim.x * WARPS) {
+		const size_t end = n - t * TILE < TILE ? n : (t + 1) * TILE;
 		float s = 0;
 
 #pragma unroll 8
-		for (size_t i = lane; i < n; i += 32)
-			s += float_of(bits_of(from[i]) & SIZE);
+		for (size_t i = t * TILE + lane; i < end; i += 32)
+			s += float_of(bits_of(x[i]) & SIZE);
 		const double whole = warp_sum((double)s);
 		if (lane == 0)
-			sum[p.tile + t] = whole;
+			sum[t] = whole;
 	}
-}
-
-/* scale[tensor] from the sums of its tiles; a block for each tensor. */
-constexpr unsigned LANES_OF_TILES = 64;
-__global__ void __launch_bounds__(LANES_OF_TILES)
-	tensor_scales(pieces all, const double *sum, float *scale)
-{
-	const piece p = all.one[blockIdx.x];
-	const size_t tiles = (p.n + TILE - 1) / TILE;
-	double *lane = shared_doubles(), own = 0;
-
-#pragma unroll 8
-	for (size_t t = threadIdx.x; t < tiles; t += LANES_OF_TILES)
-		own += sum[p.tile + t];
-	lane[threadIdx.x] = own;
-	block_reduce<1>(lane, threadIdx.x, LANES_OF_TILES, 1);
+	if (!last_block(counter))
+		return;
+	double *all = shared_doubles(), own = 0;
+	for (size_t t = threadIdx.x; threadIdx.x < LANES_OF_TILES && t < tiles; t += LANES_OF_TILES)
+		own += sum[t];
+	all[threadIdx.x] = own;
+	block_reduce<1>(all, threadIdx.x, LANES_OF_TILES, 1);
 	if (threadIdx.x == 0) {
-		const float s = p.n ? (float)(lane[0] / (double)p.n) : 0;
-		scale[blockIdx.x] = s == s ? s : float_of(NOT_A_NUMBER);
+		const float s = n ? (float)(all[0] / (double)n) : 0;
+		*scale = s == s ? s : float_of(NOT_A_NUMBER);
 	}
 }
 
@@ -274,37 +236,36 @@ __global__ void __launch_bounds__(THREADS) to_signs(size_t n, uint32_t *word, co
 	}
 }
 
-__global__ void __launch_bounds__(THREADS)
-	from_signs(pieces all, bool add, float *y, const float *scale, const uint32_t *word)
+__global__ void __launch_bounds__(THREADS) from_signs(size_t first, size_t n, bool add, float *y,
+						      const float *scale, const uint32_t *word)
 {
-	const piece p = all.one[blockIdx.y];
-	const uint32_t s = bits_of(scale[blockIdx.y]);
-	for (size_t i = (size_t)blockIdx.x * THREADS + threadIdx.x; i < p.n;
+	const uint32_t s = bits_of(*scale);
+	for (size_t i = first + (size_t)blockIdx.x * THREADS + threadIdx.x; i < first + n;
 	     i += (size_t)gridDim.x * THREADS) {
-		const size_t at = p.first + i;
-		const float x = float_of(s ^ word[at / 32] >> at % 32 << 31);
-		y[at] = add ? y[at] + x : x;
+		const float x = float_of(s ^ word[i / 32] >> i % 32 << 31);
+		y[i] = add ? y[i] + x : x;
 	}
 }
 
 void encode_signs(struct device *d, const code &c, float *wire, const float *x)
 {
-	const size_t tiles = c.n / TILE + c.tensors;
-	double *sum = (double *)cuda_workspace(d, tiles * sizeof *sum);
-	for_pieces(c, [&](const pieces &all, size_t first, unsigned some, unsigned blocks) {
-		QUEUE(d, tile_sizes, dim3(blocks, some), THREADS, all, x, sum);
-		QUEUE(d, tensor_scales, some, LANES_OF_TILES, all, sum, wire + first);
-	});
+	const struct cuda_stage s = cuda_stage_of(d, (c.n / TILE + 1) * sizeof(double));
+	for (size_t i = 0; i < c.tensors; i++) {
+		const size_t n = c.tensor[i].rows * c.tensor[i].columns;
+		QUEUE(d, mean_size, blocks_for(n / 8, MAP_BLOCKS), THREADS, n,
+		      x + c.tensor[i].first, (double *)s.partial, wire + i, s.counter);
+	}
 	QUEUE(d, to_signs, blocks_for((c.n + 31) / 32, MAP_BLOCKS), THREADS, c.n,
 	      (uint32_t *)(wire + c.tensors), x);
 }
 
 void decode_signs(struct device *d, const code &c, float *y, const float *wire, bool add)
 {
-	for_pieces(c, [&](const pieces &all, size_t first, unsigned some, unsigned blocks) {
-		QUEUE(d, from_signs, dim3(blocks, some), THREADS, all, add, y, wire + first,
-		      (const uint32_t *)(wire + c.tensors));
-	});
+	for (size_t i = 0; i < c.tensors; i++) {
+		const size_t n = c.tensor[i].rows * c.tensor[i].columns;
+		QUEUE(d, from_signs, blocks_for(n, MAP_BLOCKS), THREADS, c.tensor[i].first, n, add,
+		      y, wire + i, (const uint32_t *)(wire + c.tensors));
+	}
 }
 
 /* ---- Floats in random places -------------------------------------------------------- */

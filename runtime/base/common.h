@@ -6,6 +6,12 @@
 
 #include <stddef.h>
 
+#ifdef __CUDACC__
+#define ON_DEVICE __host__ __device__ /* processors and GPUs compile this function */
+#else
+#define ON_DEVICE
+#endif
+
 #pragma GCC visibility push(default) /* as in mvbench.h */
 
 /* A failed CHECK is a bug: it ends all ranks. */

@@ -26,6 +26,10 @@
  * (CHOCO, arXiv 1902.00340, also sends changes since a known model, but one that all neighbours
  * know.)
  *
+ * Vectors of a GPU. Of codecs with a form, kernels encode and decode them where they are, and what
+ * is kept is there, too: only messages cross to the host and back. Otherwise, and of pairs, the
+ * floats are copied to the host and back.
+ *
  * Memory of a worker: P floats for what is kept, P for each partner of a pair, and the messages. A
  * checkpoint has what is kept, and of pairs m of all other workers.
  */
@@ -45,7 +49,7 @@ struct buffer {
 
 struct sum { /* under way */
 	size_t first, n;
-	float *x;              /* the floats: of the vec, or staged */
+	float *x;              /* the floats: of the vec, which may be on a GPU, or staged */
 	struct buffer in, out; /* messages */
 	struct tensor *tensor; /* [tensors + 1] of these floats */
 	struct code code;
@@ -61,7 +65,12 @@ struct coding {
 	size_t tensors;
 	int rank, size;
 	bool data, feedback;
-	float *kept;  /* [P]; NULL: no feedback */
+	/* A GPU that encodes and decodes, and holds the floats; NULL: the host does. There: the
+	 * last message; what is kept. */
+	struct device *gpu;
+	struct code_form form;
+	struct vec *wire, *kept_there;
+	float *kept;  /* [P], of the GPU or the host; NULL: no feedback */
 	float *state; /* of the codec: [states] */
 	size_t states;
 	float *origin; /* [P]: the initial model, for pairs */
@@ -117,14 +126,23 @@ static size_t length_of_message(const struct coding *k, const struct code *c)
 	return bytes / sizeof(float);
 }
 
+static void buffer_free(const struct coding *k, struct buffer *b)
+{
+	if (k->gpu && b->x)
+		k->gpu->ops->peer->pinned_free(k->gpu, b->x);
+	else
+		free(b->x);
+}
+
 /* Without data, messages have lengths only. */
 static float *buffer_grown(const struct coding *k, struct buffer *b, size_t n)
 {
 	if (!k->data)
 		return link_nowhere();
 	if (b->room < n) {
-		free(b->x);
-		b->x = must(aligned_alloc(64, (n * sizeof *b->x + 64) / 64 * 64));
+		buffer_free(k, b);
+		b->x = k->gpu ? k->gpu->ops->peer->pinned_new(k->gpu, n)
+			      : must(aligned_alloc(64, (n * sizeof *b->x + 64) / 64 * 64));
 		b->room = n;
 	}
 	return b->x;
@@ -133,16 +151,34 @@ static float *buffer_grown(const struct coding *k, struct buffer *b, size_t n)
 static void encode(const struct coding *k, const struct code *c, float *wire, const float *x)
 {
 	nsec since = clock_now();
-	if (k->data)
+	if (k->gpu) {
+		size_t words = length_of_message(k, c);
+		vec_room("a codec", "message", k->wire, words);
+		k->gpu->ops->peer->encode(k->gpu, &k->form, c, k->wire->data, words, x);
+		k->gpu->ops->get(k->gpu, wire, k->wire->data, words);
+	} else if (k->data) {
 		k->codec->encode(c, wire, x);
+	}
 	code_charge(k->codec, c->opts, c->n, false);
 	traced(k->w->loop->stats, TRACE_PACK, since, clock_now(), -1);
+}
+
+/* wire NULL: the message that the GPU has encoded last. */
+static bool decode_there(const struct coding *k, const struct code *c, float *y, const float *wire,
+			 bool add)
+{
+	size_t words = length_of_message(k, c);
+	vec_room("a codec", "message", k->wire, words);
+	if (wire)
+		k->gpu->ops->put(k->gpu, k->wire->data, wire, words);
+	return k->gpu->ops->peer->decode(k->gpu, &k->form, c, y, k->wire->data, words, add);
 }
 
 static void decode(const struct coding *k, const struct code *c, float *y, const float *wire,
 		   bool add, int from)
 {
-	bool right = !k->data || k->codec->decode(c, y, wire, add);
+	bool right = k->gpu ? decode_there(k, c, y, wire, add)
+			    : !k->data || k->codec->decode(c, y, wire, add);
 	code_charge(k->codec, c->opts, c->n, true);
 	if (!right)
 		failure("--codec=%s: worker %d received a message from worker %d that the codec "
@@ -158,24 +194,36 @@ static float *kept_at(const struct coding *k, size_t first)
 	return k->kept ? k->kept + first : NULL;
 }
 
+/* y += a x */
+static void add_times(const struct coding *k, float *y, float a, const float *x, size_t n)
+{
+	if (k->gpu)
+		k->gpu->ops->axpy(k->gpu, y, a, x, n);
+	for (size_t i = 0; !k->gpu && i < n; i++)
+		y[i] += a * x[i];
+}
+
 /* x += kept */
 static void add_kept(const struct coding *k, const struct sum *s)
 {
-	const float *kept = kept_at(k, s->first);
-	for (size_t i = 0; kept && i < s->n; i++)
-		s->x[i] += kept[i];
+	if (k->kept)
+		add_times(k, s->x, 1, k->kept + s->first, s->n);
 	if (k->feedback)
 		world_charge((double)s->n);
 }
 
-/* kept = x - decoded(own message) */
+/* kept = x - decoded(own message), which was encoded last */
 static void keep_rest(const struct coding *k, const struct code *c, const float *wire,
 		      const float *x, float *kept)
 {
 	if (!k->feedback)
 		return;
-	decode(k, c, kept, wire, false, k->rank);
-	for (size_t i = 0; kept && i < c->n; i++)
+	decode(k, c, kept, k->gpu ? NULL : wire, false, k->rank);
+	if (k->gpu) {
+		k->gpu->ops->scale(k->gpu, kept, -1, c->n);
+		add_times(k, kept, 1, x, c->n);
+	}
+	for (size_t i = 0; !k->gpu && kept && i < c->n; i++)
 		kept[i] = x[i] - kept[i];
 	world_charge((double)c->n);
 }
@@ -280,8 +328,8 @@ static void end_scattered(struct coding *k, struct link *l, struct sum *s)
 	own.key = ~own.key;
 	float *out = buffer_grown(k, &s->out, 0);
 	encode(k, &own, out, y);
-	for (size_t i = 0; kept && i < own.n; i++)
-		kept[i] += y[i];
+	if (kept)
+		add_times(k, kept, 1, y, own.n);
 	float *all = buffer_grown(k, &s->in,
 				  (size_t)s->firsts[k->size - 1] + (size_t)s->counts[k->size - 1]);
 	if (s->apart)
@@ -295,8 +343,8 @@ static void end_scattered(struct coding *k, struct link *l, struct sum *s)
 		decode(k, &part, s->x + (k->data ? at : 0), all + (k->data ? s->firsts[j] : 0),
 		       false, j);
 	}
-	for (size_t i = 0; kept && i < own.n; i++)
-		kept[i] -= y[i];
+	if (kept)
+		add_times(k, kept, -1, y, own.n);
 	if (k->feedback)
 		world_charge(2 * (double)own.n);
 }
@@ -382,7 +430,10 @@ int64_t coding_start(struct coding *k, struct link *l, int slot, struct vec *v, 
 	struct sum *s = &k->sum[slot];
 	enum given what = v == k->w->grad ? GIVEN_GRADIENT : GIVEN_OTHER;
 	CHECK(v->n == k->n, "a coded sum of a vec of %zu floats, not %zu", v->n, k->n);
-	if (what != (enum given)k->at.given && k->kept)
+	bool other = what != (enum given)k->at.given && k->kept;
+	if (other && k->gpu)
+		vec_fill(k->kept_there, 0);
+	else if (other)
 		memset(k->kept, 0, v->n * sizeof *k->kept);
 	CHECK(!k->feedback || k->at.given != GIVEN_OTHER || what == GIVEN_OTHER,
 	      "a strategy goes back to coded sums of gradients: feedback has room for one vec");
@@ -435,6 +486,7 @@ void coding_end(struct coding *k, struct link *l, int slot, struct vec *v)
 	}
 	if (k->staged)
 		v->dev->ops->put(v->dev, v->data + s->first, s->x, s->n);
+	device_sync(k->gpu);
 }
 
 /* ---- Pairs ---- */
@@ -495,8 +547,9 @@ void coding_exchange(struct coding *k, struct link *l, int peer, const struct ve
 
 /* ---- Opening ---- */
 
-/* Messages of all floats: sums that are not under way at the same time use the first slot. */
-static void make_message_room(struct coding *k, struct sum *s, struct code c)
+/* Messages of all floats: sums that are not under way at the same time use the first slot. Returns
+ * the length of the longest message [floats]. */
+static size_t make_message_room(struct coding *k, struct sum *s, struct code c)
 {
 	size_t all = 0, longest = 0;
 	struct tensor row;
@@ -516,6 +569,7 @@ static void make_message_room(struct coding *k, struct sum *s, struct code c)
 	buffer_grown(k, &s->out, all);
 	buffer_grown(k, &s->in,
 		     k->codec->sums == CODEC_SUMMED ? longest : longest * (size_t)k->size);
+	return longest;
 }
 
 struct coding *coding_new(struct worker *w, int rank, int size, const struct vec *v,
@@ -534,9 +588,15 @@ struct coding *coding_new(struct worker *w, int rank, int size, const struct vec
 			     .data = vec_has_data(w->param),
 			     .feedback = strcmp(w->run->codec_feedback, "true") == 0 && !pairs};
 	memcpy(k->tensor, tensor, tensors * sizeof *tensor);
+	const bool far = k->data && w->loop->dev->ops->peer;
+	if (far && !pairs && k->codec->form)
+		k->form = k->codec->form(w->codec_opts);
+	k->gpu = k->form.kind != FORM_HOST ? w->loop->dev : NULL;
+	if (k->gpu && k->feedback)
+		k->kept_there = vec_new(w, n);
 	if (k->data && k->feedback)
-		k->kept = must(calloc(n + 1, sizeof *k->kept));
-	if (k->data && w->loop->dev->ops->peer)
+		k->kept = k->gpu ? k->kept_there->data : must(calloc(n + 1, sizeof *k->kept));
+	if (far && !k->gpu)
 		k->staged = must(calloc((pairs ? 2 : 1) * n + 1, sizeof *k->staged));
 	if (pairs) {
 		k->known = must(calloc((size_t)size, sizeof *k->known));
@@ -549,7 +609,8 @@ struct coding *coding_new(struct worker *w, int rank, int size, const struct vec
 	k->states = k->data && k->codec->state ? k->codec->state(&c) : 0;
 	k->state = k->states ? must(calloc(k->states, sizeof *k->state)) : NULL;
 	make_lists(k, &k->sum[0]);
-	make_message_room(k, &k->sum[0], c);
+	size_t longest = make_message_room(k, &k->sum[0], c);
+	k->wire = k->gpu ? vec_new(w, longest) : NULL;
 	code_of(k, &k->asked, 0, n);
 	return k;
 }
@@ -562,10 +623,15 @@ void *coding_kept(struct coding *k, int i, size_t *bytes)
 		 : i == STATE ? k->states * sizeof *k->state
 			      : k->n * sizeof *k->kept;
 	return i == AT      ? (void *)&k->at
-	       : i == KEPT  ? k->kept
+	       : i == KEPT  ? (k->gpu ? NULL : k->kept)
 	       : i == STATE ? k->state
 	       : pair       ? known_of(k, i - KNOWN)
 			    : NULL;
+}
+
+struct vec *coding_kept_there(struct coding *k)
+{
+	return k->kept_there;
 }
 
 void coding_free(struct coding *k)
@@ -573,8 +639,8 @@ void coding_free(struct coding *k)
 	if (!k)
 		return;
 	for (int i = 0; i < LINK_SLOTS; i++) {
-		free(k->sum[i].in.x);
-		free(k->sum[i].out.x);
+		buffer_free(k, &k->sum[i].in);
+		buffer_free(k, &k->sum[i].out);
 		free(k->sum[i].tensor);
 		free(k->sum[i].counts);
 	}
@@ -583,7 +649,10 @@ void coding_free(struct coding *k)
 	for (int i = 0; k->known && i < k->size; i++)
 		free(k->known[i]);
 	free(k->known);
-	free(k->kept);
+	if (!k->gpu)
+		free(k->kept);
+	vec_free(k->kept_there);
+	vec_free(k->wire);
 	free(k->state);
 	free(k->origin);
 	free(k->staged);

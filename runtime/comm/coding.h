@@ -15,6 +15,7 @@ void coding_free(struct coding *k); /* NULL is fine */
 /* What a checkpoint has: the i-th object, from 0 to 2, then of each partner of a pair; NULL:
  * this worker has none. */
 void *coding_kept(struct coding *k, int i, size_t *bytes);
+struct vec *coding_kept_there(struct coding *k); /* what feedback keeps on a GPU, or NULL */
 /* The tensors of floats first .. first + n - 1, which count from there: into tensor, with room for
  * all. A tensor that is cut is one row. Returns their number. */
 size_t tensors_cut(const struct tensor *all, size_t tensors, size_t first, size_t n,

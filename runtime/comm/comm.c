@@ -201,6 +201,11 @@ void *comm_kept(struct comm *c, int i, size_t *bytes)
 	return c->coding ? coding_kept(c->coding, i, bytes) : NULL;
 }
 
+struct vec *comm_kept_there(struct comm *c)
+{
+	return c->coding ? coding_kept_there(c->coding) : NULL;
+}
+
 void comm_free(struct comm *c)
 {
 	if (!c)

@@ -163,6 +163,7 @@ struct comm *comm_coded(struct worker *w, struct comm *c, const struct vec *v,
 /* What a checkpoint has of it: the i-th object, from 0 to 2, and for pairs one of each rank; NULL:
  * none. */
 void *comm_kept(struct comm *c, int i, size_t *bytes);
+struct vec *comm_kept_there(struct comm *c); /* the same; what feedback keeps on a GPU, or NULL */
 /* Its name; NULL for host vectors, and on a comm of one. */
 const char *comm_transport(const struct comm *c);
 /* The transport of everything except reductions; likewise. */

@@ -254,6 +254,13 @@ struct peer_ops {
 	void (*shared_unmap)(struct device *d, float *p);
 	/* y = a (x[0] + ... + x[k - 1]), added in this order; y may be one of x. Asynchronous. */
 	void (*sum)(struct device *d, float *y, const float *const *x, int k, float a, size_t n);
+	/* A codec's message of x, and y = its floats, or with add y += them. words: its length in
+	 * floats. The form is not FORM_HOST. false: no encode has made it; only decode of
+	 * FORM_TOPK waits for that, otherwise they are asynchronous. */
+	void (*encode)(struct device *d, const struct code_form *f, const struct code *c,
+		       float *wire, size_t words, const float *x);
+	bool (*decode)(struct device *d, const struct code_form *f, const struct code *c, float *y,
+		       const float *wire, size_t words, bool add);
 	/* An operation on n floats of a table. */
 	void (*apply)(struct device *d, enum op_kind kind, enum updater_kind updater,
 		      const struct update *u, size_t n);

@@ -5,15 +5,10 @@
 #ifndef DRAW_H
 #define DRAW_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "runtime/base/common.h"
 
-#ifdef __CUDACC__
-#define ON_DEVICE __host__ __device__
-#else
-#define ON_DEVICE
-#endif
+#include <stdbool.h>
+#include <stdint.h>
 
 /* How a row is cropped: y[i][j] = x[i + down - pad][k + right - pad], k = j or width - 1 - j. */
 struct crop {

@@ -58,6 +58,7 @@ static struct comm *coded_of(struct worker *w, const struct vec *v, const struct
 	for (int i = 0; i < 3 + pairs; i++)
 		if ((kept = comm_kept(coded, i, &bytes)))
 			worker_keep(w, kept, bytes);
+	worker_keep_vec(w, comm_kept_there(coded));
 	return coded;
 }
 

@@ -17,7 +17,7 @@ static inline float bf16_from(uint16_t h)
 	return float_of((uint32_t)h << 16);
 }
 
-HALVES(bf16)
+HALVES(bf16, FORM_BF16)
 
 const struct codec codec_bf16 = {
 	.plugin = {.name = "bf16", .summary = "bfloat16: half the bytes, the range of float32"},
@@ -25,6 +25,7 @@ const struct codec codec_bf16 = {
 	.bytes = halves_bytes,
 	.encode = bf16_encode,
 	.decode = bf16_decode,
+	.form = bf16_form,
 	.encode_passes = 0.5,
 	.decode_passes = 0.35,
 };

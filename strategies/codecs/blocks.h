@@ -77,6 +77,15 @@ static inline size_t nibbles_bytes(const struct code *c)
 	return 4 * blocks_count(c) + (c->n + 7) / 8 * 4;
 }
 
+/* Of int8 and int4. */
+static inline struct code_form blocks_form(const void *opts, int bits)
+{
+	return (struct code_form){.kind = FORM_BLOCKS,
+				  .bits = bits,
+				  .block = blocks_block(opts),
+				  .stochastic = blocks_stochastic(opts)};
+}
+
 struct block_rule {
 	bool nibbles; /* code i is in the lower half of byte i / 2 if i is even */
 	float most;   /* L */

@@ -7,8 +7,9 @@
 /* ---- Codecs: strategies/codecs/NAME.c defines codec_NAME; codec.c there lists it. ----
  *
  * A codec turns floats into the bytes that travel in their place, and back. It is code of the host,
- * without state of its own; what it keeps is in code.state. Error feedback is not its work: the
- * core keeps x - decoded(encoded(x)) and adds it to the next x. */
+ * without state of its own; what it keeps is in code.state. GPUs have kernels for some forms of
+ * messages. Error feedback is not its work: the core keeps x - decoded(encoded(x)) and adds it to
+ * the next x. */
 
 struct code { /* one message, or the codec's part of it */
 	const void *opts;
@@ -26,6 +27,24 @@ struct code { /* one message, or the codec's part of it */
 	int round;
 	const float *sum;
 	float *state;
+};
+
+/* How a GPU makes and reads the same messages, bit for bit (runtime/device/cuda/code.cu). */
+enum code_kind {
+	FORM_HOST, /* it has no kernel: the host does it */
+	FORM_BF16, /* two floats in each word */
+	FORM_FP16,
+	FORM_BLOCKS,  /* a scale for each block, then integers: strategies/codecs/blocks.h */
+	FORM_SIGNS,   /* of sign.c */
+	FORM_RANDOMK, /* of randomk.c */
+	FORM_TOPK     /* of topk.c, of all floats together */
+};
+struct code_form {
+	enum code_kind kind;
+	int bits;        /* of an integer: 4 or 8 */
+	size_t block;    /* [floats] */
+	bool stochastic; /* rounding of the integers */
+	bool unbiased;   /* floats in random places are multiplied by the length of their part */
 };
 
 struct codec {
@@ -60,6 +79,8 @@ struct codec {
 	void (*encode)(const struct code *c, void *wire, const float *x);
 	/* y = the floats of the message; with add: y += them. false: no encode has made it. */
 	bool (*decode)(const struct code *c, float *y, const void *wire, bool add);
+	/* For vectors on a GPU. NULL = FORM_HOST: they are copied to the host and back. */
+	struct code_form (*form)(const void *opts);
 	/* For simulations: work of a call for one float with the default options, in passes that
 	 * read two floats and write one (worker_charge). */
 	double encode_passes, decode_passes;
@@ -69,7 +90,7 @@ struct codec {
 extern const struct codec *const codecs[]; /* ends at NULL */
 
 /* Random bits of float i: a hash of the key and i, which compilers vectorise. */
-static inline uint32_t code_bits(uint64_t key, size_t i)
+static inline ON_DEVICE uint32_t code_bits(uint64_t key, size_t i)
 {
 	uint32_t h = (uint32_t)key ^ (uint32_t)i * 0x9e3779b9u;
 	h = (h ^ h >> 16) * 0x85ebca6bu;
@@ -77,7 +98,7 @@ static inline uint32_t code_bits(uint64_t key, size_t i)
 	return h ^ h >> 16;
 }
 /* [0, 1) */
-static inline float code_uniform(uint64_t key, size_t i)
+static inline ON_DEVICE float code_uniform(uint64_t key, size_t i)
 {
 	return (float)(code_bits(key, i) >> 8) * 0x1p-24f;
 }

@@ -33,7 +33,7 @@ static inline float fp16_from(uint16_t h)
 			(bits_of(normal) & ~is_small & ~is_large));
 }
 
-HALVES(fp16)
+HALVES(fp16, FORM_FP16)
 
 const struct codec codec_fp16 = {
 	.plugin = {.name = "fp16",
@@ -42,6 +42,7 @@ const struct codec codec_fp16 = {
 	.bytes = halves_bytes,
 	.encode = fp16_encode,
 	.decode = fp16_decode,
+	.form = fp16_form,
 	.encode_passes = 0.7,
 	.decode_passes = 0.45,
 };

@@ -27,7 +27,12 @@ static inline float float_of(uint32_t bits)
 
 /* encode and decode from the formulas of one float: NAME_to(float), NAME_from(uint16_t). An odd
  * number of floats leaves the last half of the last word 0. */
-#define HALVES(NAME) \
+#define HALVES(NAME, KIND) \
+	static struct code_form NAME##_form(const void *opts) \
+	{ \
+		(void)opts; \
+		return (struct code_form){.kind = KIND}; \
+	} \
 	static void NAME##_encode(const struct code *c, void *wire, const float *x) \
 	{ \
 		uint16_t *h = wire; \

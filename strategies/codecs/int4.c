@@ -36,6 +36,11 @@ static bool int4_decode(const struct code *c, float *y, const void *wire, bool a
 	return blocks_decode(c, y, wire, add, RULE);
 }
 
+static struct code_form int4_form(const void *opts)
+{
+	return blocks_form(opts, 4);
+}
+
 const struct codec codec_int4 = {
 	.plugin = {.name = "int4",
 		   .summary = "integers of 4 bits with a scale for each block",
@@ -48,6 +53,7 @@ const struct codec codec_int4 = {
 	.bytes = nibbles_bytes,
 	.encode = int4_encode,
 	.decode = int4_decode,
+	.form = int4_form,
 	.encode_passes = 0.6,
 	.decode_passes = 0.3,
 };

@@ -35,6 +35,11 @@ static bool int8_decode(const struct code *c, float *y, const void *wire, bool a
 	return blocks_decode(c, y, wire, add, RULE);
 }
 
+static struct code_form int8_form(const void *opts)
+{
+	return blocks_form(opts, 8);
+}
+
 const struct codec codec_int8 = {
 	.plugin = {.name = "int8",
 		   .summary = "integers of 8 bits with a scale for each block",
@@ -47,6 +52,7 @@ const struct codec codec_int8 = {
 	.bytes = bytes_bytes,
 	.encode = int8_encode,
 	.decode = int8_decode,
+	.form = int8_form,
 	.encode_passes = 0.5,
 	.decode_passes = 0.3,
 };

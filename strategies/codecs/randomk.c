@@ -134,6 +134,11 @@ static bool randomk_feedback(const void *opts)
 	return !randomk_unbiased(opts);
 }
 
+static struct code_form randomk_form(const void *opts)
+{
+	return (struct code_form){.kind = FORM_RANDOMK, .unbiased = randomk_unbiased(opts)};
+}
+
 const struct codec codec_randomk = {
 	.plugin = {.name = "randomk",
 		   .summary = "floats in random places that all workers draw alike",
@@ -145,6 +150,7 @@ const struct codec codec_randomk = {
 	.bytes = randomk_bytes,
 	.encode = randomk_encode,
 	.decode = randomk_decode,
+	.form = randomk_form,
 	.encode_passes = 0.15,
 	.decode_passes = 0.25,
 };

@@ -4,6 +4,9 @@
  *
  *   decoded: (|x|_1 / n) sign(x)      for each tensor of n floats
  *
+ * |x|_1 is the sum of the tiles' sums: tile t goes to lane t mod 64, and the lanes are added by
+ * halves, so that a GPU adds in the same order.
+ *
  * A message is a scale for each tensor, then the bits: 4 T + 4 ceil(P / 32) bytes. Workers gather
  * the messages of all: the sum of signs with different scales has no signs and scale.
  */
@@ -13,6 +16,8 @@ static size_t sign_bytes(const struct code *c)
 {
 	return sizeof(float) * c->tensors + signs_bytes(c->n);
 }
+
+enum { LANES_OF_TILES = 64 };
 
 static size_t end_of(const struct code *c, size_t k)
 {
@@ -27,15 +32,16 @@ static void sign_encode(const struct code *c, void *wire, const float *x)
 	size_t packed = 0;
 	for (size_t k = 0; k < c->tensors; k++) {
 		size_t first = c->tensor[k].first, end = end_of(c, k);
-		double sum = 0;
-		for (size_t i = first, n; i < end; i += n) {
+		double lane[LANES_OF_TILES] = {0};
+		for (size_t i = first, n, t = 0; i < end; i += n, t++) {
 			n = smaller_of(TILE, end - i);
 			for (size_t more; packed < i + n; packed += more) {
 				more = smaller_of(TILE, c->n - packed);
 				signs_pack(bits + packed / 32, x + packed, more);
 			}
-			sum += sum_of_sizes(x + i, n);
+			lane[t % LANES_OF_TILES] += sum_of_sizes(x + i, n);
 		}
+		double sum = sum_of_lanes(lane, LANES_OF_TILES);
 		scale[k] = end > first ? (float)(sum / (double)(end - first)) : 0;
 	}
 }
@@ -56,6 +62,12 @@ static bool sign_feedback(const void *opts)
 	return true;
 }
 
+static struct code_form sign_form(const void *opts)
+{
+	(void)opts;
+	return (struct code_form){.kind = FORM_SIGNS};
+}
+
 const struct codec codec_sign = {
 	.plugin = {.name = "sign", .summary = "signs, with a scale for each tensor: 1 bit a float"},
 	.sums = CODEC_GATHERED,
@@ -63,6 +75,7 @@ const struct codec codec_sign = {
 	.bytes = sign_bytes,
 	.encode = sign_encode,
 	.decode = sign_decode,
+	.form = sign_form,
 	.encode_passes = 0.4,
 	.decode_passes = 0.25,
 };

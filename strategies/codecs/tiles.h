@@ -91,12 +91,21 @@ static inline uint32_t mask_at_least(const float *x, size_t n, uint32_t least)
 	return mask;
 }
 
+/* The sum of n numbers, a power of 2, which it overwrites: the order of a GPU's threads. */
+static inline double sum_of_lanes(double *lane, size_t n)
+{
+	for (size_t by = n / 2; by > 0; by /= 2)
+		for (size_t k = 0; k < by; k++)
+			lane[k] += lane[k + by];
+	return lane[0];
+}
+
 /* The sum of |x| of a tile, in the same order on all processors. */
 static inline double sum_of_sizes(const float *x, size_t n)
 {
 	enum { LANES = 32 };
 	float lane[LANES] = {0};
-	double sum = 0;
+	double wide[LANES];
 	size_t i = 0;
 	for (; i + LANES <= n; i += LANES)
 		for (size_t k = 0; k < LANES; k++)
@@ -104,8 +113,8 @@ static inline double sum_of_sizes(const float *x, size_t n)
 	for (; i < n; i++)
 		lane[i % LANES] += fabsf(x[i]);
 	for (int k = 0; k < LANES; k++)
-		sum += (double)lane[k];
-	return sum;
+		wide[k] = (double)lane[k];
+	return sum_of_lanes(wide, LANES);
 }
 
 #endif

@@ -18,7 +18,10 @@
  *
  * The k-th largest is found exactly: |x| as a number of 31 bits is cut into three digits, and a
  * histogram of each tells the next one. That is three passes of reads; a fourth collects. Of many
- * floats with a small k, a sample first tells which are too small: two passes are then enough.
+ * floats with a small k, a sample first tells which are too small: two passes are then enough. With
+ * threshold=sampled, one is enough: of a random sample, it takes the (s - 2.5 sqrt(s))-th largest,
+ * where s is the number of the k largest that the sample has on average. The floats from this size
+ * on are sent, at most k. Places n and zeros fill the message.
  */
 #include "strategies/codecs/tiles.h"
 
@@ -26,6 +29,7 @@ struct topk_opts {
 	double share;
 	const char *of;
 	int64_t bits;
+	const char *threshold;
 };
 
 #define OWNER struct topk_opts
@@ -38,6 +42,10 @@ static const struct option topk_options[] = {
 	OPTION(bits, INT, "bits", "32",
 	       "of a value that is sent; below 32 with --topk.of=chunks [bits]", .min = 2,
 	       .max = 32),
+	OPTION(threshold, CHOICE, "threshold", "exact",
+	       "exact: the k largest; sampled: fewer, by the threshold of a sample, of many floats "
+	       "with a share of at most 1/16 [name]",
+	       .choices = "exact|sampled"),
 	{0},
 };
 
@@ -45,6 +53,12 @@ static bool is_of(const void *opts, const char *what)
 {
 	const struct topk_opts *o = opts;
 	return strcmp(o->of, what) == 0;
+}
+
+static bool is_sampled(const void *opts)
+{
+	const struct topk_opts *o = opts;
+	return strcmp(o->threshold, "sampled") == 0;
 }
 
 static bool by_tensor(const struct code *c)
@@ -130,9 +144,9 @@ static uint32_t threshold(const float *x, size_t n, size_t k, size_t *equal)
 	return prefix;
 }
 
-/* Floats of at least this size are probably some more than k, and fewer than 2 k. 0: not worth it.
- */
-static uint32_t guess(const float *x, size_t n, size_t k)
+/* Floats of at least this size are probably some more than k, and fewer than 2 k; with a key, of a
+ * random sample, probably some fewer than k. 0: not worth it. */
+static uint32_t guess(const float *x, size_t n, size_t k, uint64_t key)
 {
 	float sample[SAMPLES];
 	size_t stride = n / SAMPLES, equal;
@@ -140,15 +154,16 @@ static uint32_t guess(const float *x, size_t n, size_t k)
 	if (stride < 8 || k > n / 16)
 		return 0;
 	for (size_t i = 0; i < SAMPLES; i++)
-		sample[i] = x[i * stride];
-	return threshold(sample, SAMPLES, (size_t)(expected + 2.5 * sqrt(expected) + 2), &equal);
+		sample[i] = x[i * stride + (key ? code_bits(key, i) % stride : 0)];
+	double rank = expected + (key ? -2.5 : 2.5) * sqrt(expected) + (key ? 0 : 2);
+	return threshold(sample, SAMPLES, rank > 1 ? (size_t)rank : 1, &equal);
 }
 
 /* The same as threshold, mostly in one pass: of the floats that a guess leaves, which `room`, of 2
  * k floats or NULL, keeps. */
 static uint32_t threshold_of_few(const float *x, size_t n, size_t k, size_t *equal, float *room)
 {
-	uint32_t least = room ? guess(x, n, k) : 0;
+	uint32_t least = room ? guess(x, n, k, 0) : 0;
 	size_t found = 0;
 	for (size_t at = 0; least > 0 && at < n && found <= 2 * k; at += BLOCK) {
 		size_t end = n - at < BLOCK ? n : at + BLOCK;
@@ -161,14 +176,17 @@ static uint32_t threshold_of_few(const float *x, size_t n, size_t k, size_t *equ
 					    : threshold(x, n, k, equal);
 }
 
-static void topk_choose(uint32_t *place, float *value, const float *x, size_t first, size_t n,
-			size_t k, float *room)
+/* Returns their number. key 0: k. */
+static size_t topk_choose(uint32_t *place, float *value, const float *x, size_t first, size_t n,
+			  size_t k, float *room, uint64_t key)
 {
-	size_t equal, found = 0;
+	size_t equal = k, found = 0;
 	x += first;
 	if (k == 0)
-		return;
-	uint32_t least = threshold_of_few(x, n, k, &equal, room);
+		return 0;
+	uint32_t least = key ? guess(x, n, k, key) : 0;
+	if (least == 0)
+		least = threshold_of_few(x, n, k, &equal, room);
 	for (size_t at = 0; at < n && found < k; at += BLOCK) {
 		size_t end = n - at < BLOCK ? n : at + BLOCK;
 		uint32_t mask = mask_at_least(x + at, end - at, least);
@@ -182,6 +200,7 @@ static void topk_choose(uint32_t *place, float *value, const float *x, size_t fi
 			value[found++] = x[i];
 		}
 	}
+	return found;
 }
 
 /* Numbers of few bits, one after the other in words. */
@@ -251,7 +270,7 @@ static void chunk_encode(const struct code *c, uint32_t *wire, const float *x, s
 	size_t k = kept_of(c, n);
 	struct few f = {.word = wire};
 	struct sizes s = {.least = INFINITY, .most = 0};
-	topk_choose(place, value, x, 0, n, k, NULL);
+	topk_choose(place, value, x, 0, n, k, NULL, 0);
 	for (size_t i = 0; i < k; i++) {
 		float size = fabsf(value[i]);
 		s.least = size < s.least ? size : s.least;
@@ -322,17 +341,20 @@ static void topk_encode(const struct code *c, void *wire, const float *x)
 	size_t all = topk_kept(c);
 	uint32_t *place = wire;
 	float *value = (float *)wire + all;
-	if (!by_tensor(c)) {
-		topk_choose(place, value, x, 0, c->n, all, wire);
-		return;
-	}
-	for (size_t i = 0; i < c->tensors; i++) {
+	const uint64_t key = is_sampled(c->opts) ? c->key | 1 : 0;
+	if (!by_tensor(c))
+		place += topk_choose(place, value, x, 0, c->n, all, wire, key);
+	for (size_t i = 0, left = all; by_tensor(c) && i < c->tensors; i++) {
 		size_t n = c->tensor[i].rows * c->tensor[i].columns, k = kept_of(c, n);
-		float *room = 2 * k <= all ? value : NULL;
-		topk_choose(place, value, x, c->tensor[i].first, n, k, room);
-		place += k;
-		value += k;
-		all -= k;
+		float *room = 2 * k <= left ? value : NULL;
+		size_t found = topk_choose(place, value, x, c->tensor[i].first, n, k, room, key);
+		place += found;
+		value += found;
+		left -= k;
+	}
+	for (; place < (uint32_t *)wire + all; place++) {
+		*place = (uint32_t)c->n;
+		place[all] = 0;
 	}
 }
 
@@ -344,6 +366,8 @@ static bool topk_decode(const struct code *c, float *y, const void *wire, bool a
 	size_t k = topk_kept(c);
 	const uint32_t *place = wire;
 	const float *value = (const float *)wire + k;
+	while (is_sampled(c->opts) && k > 0 && place[k - 1] == c->n)
+		k--;
 	for (size_t i = 0; i < k; i++)
 		if (place[i] >= c->n || (i > 0 && place[i] <= place[i - 1]))
 			return false;
@@ -366,6 +390,12 @@ static bool topk_feedback(const void *opts)
 	return true;
 }
 
+static struct code_form topk_form(const void *opts)
+{
+	return (struct code_form){.kind = is_of(opts, "all") && !is_sampled(opts) ? FORM_TOPK
+										  : FORM_HOST};
+}
+
 const struct codec codec_topk = {
 	.plugin = {.name = "topk",
 		   .summary = "the largest floats and their places",
@@ -377,6 +407,7 @@ const struct codec codec_topk = {
 	.bytes = topk_bytes,
 	.encode = topk_encode,
 	.decode = topk_decode,
+	.form = topk_form,
 	.encode_passes = 0.9,
 	.decode_passes = 0.25,
 };

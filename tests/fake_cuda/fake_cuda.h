@@ -45,6 +45,7 @@ void check_argument(const char *kernel, int i, const void *p);
 void barrier(int line);
 /* All threads of a warp give `bytes` at mine; theirs gets the bytes of the thread in that lane. */
 void shuffle(int line, unsigned mask, const void *mine, void *theirs, size_t bytes, unsigned lane);
+unsigned ballot(int line, unsigned mask, bool mine); /* bit i: thread i of the warp gives true */
 unsigned lane();
 
 template <class T> void check_if_pointer(const char *kernel, int i, const T &value)
@@ -105,6 +106,24 @@ template <class T> T __shfl_xor_sync(unsigned mask, T v, int by, int line = __bu
 	T theirs;
 	fake::shuffle(line, mask, &v, &theirs, sizeof v, fake::lane() ^ (unsigned)by);
 	return theirs;
+}
+
+static inline unsigned __ballot_sync(unsigned mask, bool mine, int line = __builtin_LINE())
+{
+	return fake::ballot(line, mask, mine);
+}
+
+static inline int __popc(unsigned x)
+{
+	return __builtin_popcount(x);
+}
+
+/* The compiler does not see that it is a product, so it fuses no addition with it. */
+static inline float __fmul_rn(float a, float b)
+{
+	float y = a * b;
+	asm("" : "+x"(y));
+	return y;
 }
 
 /* Threads take turns: no other thread runs between the read and the write. */

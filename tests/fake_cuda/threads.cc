@@ -242,8 +242,9 @@ unsigned lane()
 	return current->number % WARP;
 }
 
-/* A value is kept until the shuffle after the next: by then all have read it. */
-void shuffle(int line, unsigned mask, const void *mine, void *theirs, size_t bytes, unsigned from)
+/* What all threads of the warp give. It is kept until the shuffle after the next: by then all have
+ * read it. */
+static unsigned char (*of_warp(int line, unsigned mask, const void *mine, size_t bytes))[16]
 {
 	unsigned me = current->number;
 	if (mask != 0xffffffffu || count % WARP)
@@ -254,7 +255,21 @@ void shuffle(int line, unsigned mask, const void *mine, void *theirs, size_t byt
 	unsigned char(*slot)[16] = given[turn[me] ^= 1];
 	memcpy(slot[me], mine, bytes);
 	park(SHUFFLE, line);
-	memcpy(theirs, slot[me / WARP * WARP + from], bytes);
+	return slot + me / WARP * WARP;
+}
+
+void shuffle(int line, unsigned mask, const void *mine, void *theirs, size_t bytes, unsigned from)
+{
+	memcpy(theirs, of_warp(line, mask, mine, bytes)[from], bytes);
+}
+
+unsigned ballot(int line, unsigned mask, bool mine)
+{
+	unsigned char(*all)[16] = of_warp(line, mask, &mine, sizeof mine);
+	unsigned votes = 0;
+	for (unsigned i = 0; i < WARP; i++)
+		votes |= (unsigned)(all[i][0] != 0) << i;
+	return votes;
 }
 
 } // namespace fake

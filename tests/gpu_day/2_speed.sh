@@ -1,11 +1,14 @@
 #!/bin/bash
-# 2_speed.sh: compares ResNet-32 with PyTorch of the same precision, measures tables on one GPU in turns
-# and under MPS, and repeats one run three times.
+# 2_speed.sh: compares ResNet-32 with PyTorch of the same precision, measures codecs, and tables on one GPU in
+# turns and under MPS, and repeats one run three times.
 # shellcheck source=tests/gpu_day/env.sh
 . "$(dirname "$0")/env.sh"
 page 'One GPU: ResNet-32 and tables'
 say 'ResNet-32 and PyTorch'
 REPEAT=2 ROWS=resnet PRECISIONS='tf32 bf16' timed 300 gpu-bench 2>&1 | keep 'gpu-bench with REPEAT=2 ROWS=resnet PRECISIONS="tf32 bf16":'
+save
+say 'codecs: encoding and decoding'
+REPEAT=3 ROWS=codecs timed 60 gpu-bench 2>&1 | keep 'gpu-bench with REPEAT=3 ROWS=codecs:'
 save
 say 'tables on one GPU: a context for each rank, then MPS'
 REPEAT=1 ROWS=tables timed 150 gpu-bench 2>&1 | keep 'gpu-bench with REPEAT=1 ROWS=tables:'

@@ -4,6 +4,8 @@
  */
 #include "results/gate/gate.h"
 #include "runtime/config/config.h"
+#include "runtime/config/option.h"
+#include "runtime/config/plugins.h"
 #include "runtime/device/cuda/cuda.h"
 #include "runtime/table/table.h"
 #include "tests/fixture.h"
@@ -920,5 +922,155 @@ TEST(peer_sum_equals_the_cpus)
 		device[GPU].ops->get(&device[GPU], mine, x[2]->v[GPU]->data + odd,
 				     (size_t)(N - odd));
 		ck_assert_mem_eq(mine, want, (size_t)(N - odd) * sizeof *mine);
+	}
+}
+
+/* ---- Codecs ------------------------------------------------------------------ */
+
+/* Codecs whose messages the GPU makes. */
+static const struct {
+	const char *codec, *option, *value;
+} coded[] = {
+	{"bf16", NULL, NULL},
+	{"fp16", NULL, NULL},
+	{"int8", "block", "256"},
+	{"int8", "block", "8"},
+	{"int8", "rounding", "stochastic"},
+	{"int4", "block", "64"},
+	{"int4", "rounding", "stochastic"},
+	{"sign", NULL, NULL},
+	{"randomk", "share", "0.01"},
+	{"randomk", "share", "0.6"},
+	{"randomk", "share", "1"},
+	{"randomk", "unbiased", "true"},
+	{"topk", "share", "0.01"},
+	{"topk", "share", "0.6"},
+	{"topk", "share", "1"},
+};
+
+/* Floats of all sizes, some equal and some 0. One is `special`, unless that is 0. */
+static void draw_floats(float *x, size_t n, float special)
+{
+	for (size_t i = 0; i < n; i++)
+		x[i] = i % 7 == 0    ? (float)(i % 3) - 1
+		       : i % 11 == 0 ? -0.0f
+				     : (float)(rng_normal(&rng) * exp(4 * rng_normal(&rng)));
+	if (special != 0)
+		x[n / 2] = special;
+}
+
+enum { TENSORS = 30 };
+
+/* Cuts n floats into short tensors, and the rest. */
+static size_t cut(struct tensor *tensor, size_t n)
+{
+	size_t k = 0;
+	for (size_t first = 0, some; first < n; first += some, k++) {
+		some = k + 1 < TENSORS ? smaller(1 + k * k % 41, n - first) : n - first;
+		tensor[k] = (struct tensor){.first = first, .rows = 1, .columns = some};
+	}
+	return k;
+}
+
+/* The GPU's message of x, which is in its memory, and the floats that it adds to y or sets. */
+static void expect_own(const struct codec *codec, const struct code *c, const float *x, float *on,
+		       float *wire_on, float *y_on)
+{
+	struct device *d = &device[GPU];
+	const struct code_form form = codec->form(c->opts);
+	const size_t n = c->n, words = codec->bytes(c) / sizeof(float);
+	float *wire AUTOFREE = must(malloc(words * sizeof *wire)),
+		    *y AUTOFREE = must(malloc(n * sizeof *y)),
+		    *got AUTOFREE = must(malloc((n + words) * sizeof *got));
+	d->ops->put(d, on, x, n);
+	d->ops->peer->encode(d, &form, c, wire_on, words, on);
+	d->ops->get(d, got, wire_on, words);
+	codec->encode(c, wire, x);
+	for (size_t i = 0; i < words; i++)
+		ck_assert_msg(memcmp(wire + i, got + i, sizeof *wire) == 0,
+			      "%s of %zu floats: word %zu of %zu", codec->plugin.name, n, i, words);
+	for (int add = 0; add < 2; add++) {
+		for (size_t i = 0; i < n; i++)
+			y[i] = (float)i;
+		d->ops->put(d, y_on, y, n);
+		ck_assert(d->ops->peer->decode(d, &form, c, y_on, wire_on, words, add));
+		d->ops->get(d, got, y_on, n);
+		ck_assert(codec->decode(c, y, wire, add));
+		for (size_t i = 0; i < n; i++)
+			ck_assert_msg(memcmp(y + i, got + i, sizeof *y) == 0 ||
+					      (isnan(y[i]) && isnan(got[i])),
+				      "%s of %zu floats, add %d: float %zu is %.9g, not %.9g",
+				      codec->plugin.name, n, add, i, (double)got[i], (double)y[i]);
+	}
+}
+
+/* At the start of an allocation, where packs of floats are aligned, and one float after it. */
+static void check_coded(size_t row, size_t n)
+{
+	const struct codec *codec = plugin_find(PART_CODEC, coded[row].codec);
+	const float special[] = {0, INFINITY, NAN};
+	struct tensor tensor[TENSORS];
+	double opts[8] = {0};
+	struct device *d = &device[GPU];
+	option_default(codec->plugin.options, opts);
+	if (coded[row].option)
+		ck_assert_ptr_null(option_set(option_find(codec->plugin.options, coded[row].option),
+					      opts, codec->plugin.name, coded[row].value));
+	const struct code c = {.opts = opts,
+			       .n = n,
+			       .tensor = tensor,
+			       .tensors = cut(tensor, n),
+			       .key = 7,
+			       .common = 11,
+			       .workers = 1};
+	const size_t words = codec->bytes(&c) / sizeof(float);
+	float *x AUTOFREE = must(malloc(n * sizeof *x)), *on = d->ops->alloc(d, n + 1),
+		 *wire = d->ops->alloc(d, words), *y = d->ops->alloc(d, n + 1);
+	for (size_t i = 0; i < COUNT(special); i++) {
+		draw_floats(x, n, special[i]);
+		expect_own(codec, &c, x, on, wire, y);
+		expect_own(codec, &c, x, on + 1, wire, y + 1);
+	}
+	d->ops->free(d, on, n + 1);
+	d->ops->free(d, wire, words);
+	d->ops->free(d, y, n + 1);
+}
+
+TEST(gpu_messages_equal_the_codecs, COUNT(coded))
+{
+	static const size_t length[] = {1, 2, 31, 507, 8193, 200003};
+	set_up("float32");
+	for (size_t i = 0; i < COUNT(length); i++)
+		check_coded((size_t)_i, length[i]);
+}
+
+/* Nothing is written outside of y: the emulated GPU would end the test. */
+TEST(gpu_refuses_places_that_do_not_rise, 4)
+{
+	enum { N = 507, K = 6 };
+	static const uint32_t place[][2 * K] = {
+		{0, 1, 2, 3, 4, N}, {0, 1, 2, 2, 4, 5}, {5, 4, 3, 2, 1, 0}, {0, 1, 2, 3, 4, N - 1}};
+	const struct code c = {.n = N};
+	const struct code_form form = {.kind = FORM_TOPK};
+	float message[2 * K];
+	set_up("float32");
+	struct device *d = &device[GPU];
+	float *wire = d->ops->alloc(d, 2 * K), *y = d->ops->alloc(d, N);
+	memcpy(message, place[_i], sizeof message);
+	d->ops->put(d, wire, message, 2 * K);
+	for (int add = 0; add < 2; add++)
+		ck_assert_int_eq(d->ops->peer->decode(d, &form, &c, y, wire, 2 * K, add), _i == 3);
+	d->ops->free(d, wire, 2 * K);
+	d->ops->free(d, y, N);
+}
+
+/* Each codec whose messages a GPU makes is in the table above. */
+TEST(codecs_with_kernels_are_tested)
+{
+	for (size_t i = 0; codecs[i]; i++) {
+		bool found = !codecs[i]->form;
+		for (size_t k = 0; k < COUNT(coded); k++)
+			found |= strcmp(coded[k].codec, codecs[i]->plugin.name) == 0;
+		ck_assert_msg(found, "codec %s", codecs[i]->plugin.name);
 	}
 }

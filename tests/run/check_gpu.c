@@ -41,13 +41,29 @@ static const struct {
 	 "--workload=lenet --strategy=allreduce --allreduce.overlap=true --allreduce.bucket=64KiB "
 	 "--batch=8 --epochs=1 --lr=0.01",
 	 1e-4},
-	/* codecs are code of the host: vectors go there and back */
+	/* messages that the GPU makes, and those for which vectors go to the host and back */
 	{2, "--workload=lenet --strategy=allreduce --batch=8 --epochs=1 --lr=0.01 --codec=int8",
 	 1e-3},
 	{2,
 	 "--workload=lenet --strategy=periodic --sync-every=2 --batch=8 --epochs=1 --lr=0.01 "
 	 "--codec=bf16",
 	 1e-3},
+	{2,
+	 "--workload=lenet --strategy=allreduce --allreduce.overlap=true --allreduce.bucket=64KiB "
+	 "--batch=8 --epochs=1 --lr=0.01 --codec=fp16",
+	 1e-3},
+	{2, "--workload=lenet --strategy=allreduce --batch=8 --epochs=1 --lr=0.01 --codec=sign",
+	 1e-2},
+	{2,
+	 "--workload=lenet --strategy=periodic --sync-every=2 --batch=8 --epochs=1 --lr=0.01 "
+	 "--codec=randomk:share=0.1",
+	 1e-3},
+	{2,
+	 "--workload=lenet --strategy=allreduce --batch=8 --epochs=1 --lr=0.01 "
+	 "--codec=topk:share=0.1",
+	 1e-2},
+	{2, "--workload=lenet --strategy=allreduce --batch=8 --epochs=1 --lr=0.01 --codec=qsgd",
+	 1e-2},
 };
 
 CASE("gpu", .limit = 240, .set_up = make_data, .tear_down = folder_free,
@@ -62,6 +78,24 @@ TEST(gpu_trains_the_same_as_the_cpu, COUNT(same))
 	double d = distance(&gpu, &cpu);
 	ck_assert_msg(d > 0 && d <= same[_i].tolerance, "%s: %g apart, allowed %g", same[_i].words,
 		      d, same[_i].tolerance);
+}
+
+/* Over all workers and steps, what was given is what was summed and what the GPUs keep. */
+TEST(feedback_on_gpus_loses_nothing, 4)
+{
+	static const char *const codec[] = {"int8", "sign", "randomk:share=0.1", "topk:share=0.1"};
+	double off, size, kept;
+	setenv("MVBENCH_PROBE", "coded", 1);
+	struct result r = run_tool(2, words("--workload=lenet --strategy=allreduce --batch=8 "
+					    "--epochs=1 --lr=0.01 --device=cuda --codec=%s "
+					    "--codec.feedback=true",
+					    codec[_i]));
+	unsetenv("MVBENCH_PROBE");
+	const char *line = strstr(r.output, "ledger ");
+	ck_assert_msg(r.status == 0 && line, "%s: status %d\n%s", codec[_i], r.status, r.output);
+	ck_assert_int_eq(sscanf(line, "ledger %lf of %lf kept %lf", &off, &size, &kept), 3);
+	ck_assert_msg(off <= 1e-5 * size, "%s: %g of %g is lost", codec[_i], off, size);
+	ck_assert_msg(kept > 0, "%s: nothing is kept", codec[_i]);
 }
 
 /* The whole step is a graph here. (tools/train looks at every step, so there each step is called.)

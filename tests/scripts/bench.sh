@@ -109,24 +109,7 @@ if wanted adamw || wanted sgd; then
 	done
 fi
 
-# A codec's two passes, compared with a copy of the same number of bytes (tests/tools/code_speed.c).
-if wanted codecs; then
-	printf '\n%s\n' "One thread: encoding and decoding 8388608 floats, and the least time for their memory traffic [us]"
-	# shellcheck disable=SC2059
-	printf "$line" what bytes mvbench floor ratio 'smallest..largest' wanted
-	for _ in $(seq "$repeat"); do
-		or_say "$build/tests/tools/code_speed" 8388608 20 >>"$work/codes"
-	done
-	cut -d' ' -f1 "$work/codes" | sort -u | while read -r codec; do
-		sed -n "s/^$codec //p" "$work/codes" >"$work/code"
-		case $codec in # 0.7 of the memory's bandwidth, or of the rate of products; 0.3 of it
-		bf16 | int8 | sign | randomk | powersgd) want='<= 1.43' ;;
-		topk) want='<= 3.33' ;;
-		*) want='' ;;
-		esac
-		row "$codec" "$(cut -d' ' -f2 "$work/code" | head -1)" "$want" "$work/code" 4 6
-	done
-fi
+! wanted codecs || codecs 'One thread' 8388608
 
 two() { # batch strategy wanted sync-every every-of-torch
 	wanted "mlp-$2" || return 0

@@ -3,7 +3,7 @@
 # PyTorch, if it is installed, of the same precision on the same card. It also runs the short sweep of
 # Multiverso's experiment with one, two and four workers on the GPU. Each figure is the median of REPEAT (2)
 # runs, which alternate between all sides. The spread of a ratio is its smallest and largest value.
-# ROWS="resnet tables sweep" and PRECISIONS="tf32 bf16" select some. Tables are measured without MPS, and with
+# ROWS="resnet codecs tables sweep" and PRECISIONS="tf32 bf16" select some. Tables are measured without MPS, and with
 # it if its daemon can be started, which changes no setting of the card. (With MPS processes use a GPU at the
 # same time, without it in turns.) OUT=FOLDER: keeps the sweep's database and plots. Fails without a GPU.
 set -eu
@@ -69,6 +69,8 @@ resnet() {
 	done
 }
 resnet
+
+! wanted codecs || codecs GPU 33554432 cuda
 
 gpu_tables() { # how the ranks share the GPU, the bound for four
 	wanted tables || return 0

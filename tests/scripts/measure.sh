@@ -55,6 +55,27 @@ row() {
 	printf "$line" "$1" "$2" "$(printf %.0f "$4")" "$(printf %.0f "$5")" "$6" "$7..$8" "$3"
 }
 
+# codecs BY FLOATS [DEVICE]: a codec's two passes, compared with a copy of the same number of bytes
+# (tests/tools/code_speed.c).
+codecs() {
+	printf '\n%s\n' "$1: encoding and decoding $2 floats, and the least time for their memory traffic [us]"
+	shift
+	# shellcheck disable=SC2059
+	printf "$line" what bytes mvbench floor ratio 'smallest..largest' wanted
+	for _ in $(seq "$repeat"); do
+		or_say "$build/tests/tools/code_speed" "$1" 20 ${2:+"$2"} >>"$work/codes"
+	done
+	cut -d' ' -f1 "$work/codes" | sort -u | while read -r codec; do
+		sed -n "s/^$codec //p" "$work/codes" >"$work/code"
+		case $codec in # 0.7 of the memory's bandwidth, or of the rate of products; 0.3 of it
+		bf16 | int8 | sign | randomk | powersgd) want='<= 1.43' ;;
+		topk) want='<= 3.33' ;;
+		*) want='' ;;
+		esac
+		row "$codec" "$(cut -d' ' -f2 "$work/code" | head -1)" "$want" "$work/code" 4 6
+	done
+}
+
 # Images of noise, the same every time; only the time that they take matters. Bytes are never 0, because
 # not every awk can print 0.
 noise() { # bytes seed

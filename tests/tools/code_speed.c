@@ -1,11 +1,12 @@
 /*
- * code_speed.c - measures each codec's encode and decode on the CPU, and the least time that their
- * bytes take: code_speed FLOATS REPEAT
+ * code_speed.c - measures each codec's encode and decode, and the least time that their bytes take:
+ * code_speed FLOATS REPEAT [cuda]
  *
  * encode reads the floats and writes the message; decode reads the message and writes the floats.
  * Of randomk, encode reads only the cache lines of its places. In turns with them runs a copy of
  * the floats, 8 bytes a float. The floor is the time of both passes' bytes at the copy's bandwidth.
- * Matrices are 1024 columns wide. The floor of powersgd is the time of its three products alone.
+ * Matrices are 1024 columns wide. The floor of powersgd is the time of its three products alone. On
+ * a GPU a time is the mean of 20 passes in a row, of codecs for which it has kernels.
  *
  *   NAME bytes B pass MEDIAN floor MEDIAN encode MEDIAN decode MEDIAN      times in microseconds
  */
@@ -72,6 +73,14 @@ static void measure(struct device *d, const struct codec *c, float *v[4], size_t
 			    .common = 2,
 			    .workers = 1};
 	option_default(c->plugin.options, opts);
+	const struct peer_ops *gpu = d->ops->peer;
+	const struct code_form form =
+		gpu && c->form ? c->form(opts) : (struct code_form){.kind = FORM_HOST};
+	const int passes = gpu ? 20 : 1;
+	if (gpu && form.kind == FORM_HOST) {
+		free(opts);
+		return;
+	}
 	size_t wire = bytes_of(c, &code), state = c->state ? c->state(&code) : 0;
 	float *kept = must(calloc(state + 1, sizeof *kept));
 	code.state = kept;
@@ -80,15 +89,23 @@ static void measure(struct device *d, const struct codec *c, float *v[4], size_t
 	for (size_t i = 0; i < repeat; i++)
 		for (int what = 0; what < KINDS; what++) {
 			nsec since = clock_now();
-			if (what == ENCODE)
-				encode(c, &code, v + 2, v[0]);
-			else if (what == DECODE)
-				c->decode(&code, v[1], v[2 + code.round % 2], false);
-			else if (what == COPY)
-				d->ops->copy(d, v[1], v[0], n);
-			else if (c->rounds > 1)
-				multiply(d, v, matrix.rows);
-			took[what][i] = 1e-3 * (double)(clock_now() - since);
+			for (int pass = 0; pass < passes; pass++)
+				if (what == COPY)
+					d->ops->copy(d, v[1], v[0], n);
+				else if (what == ENCODE && gpu)
+					gpu->encode(d, &form, &code, v[2], wire / sizeof(float),
+						    v[0]);
+				else if (what == DECODE && gpu)
+					gpu->decode(d, &form, &code, v[1], v[2],
+						    wire / sizeof(float), false);
+				else if (what == ENCODE)
+					encode(c, &code, v + 2, v[0]);
+				else if (what == DECODE)
+					c->decode(&code, v[1], v[2 + code.round % 2], false);
+				else if (c->rounds > 1)
+					multiply(d, v, matrix.rows);
+			device_sync(d);
+			took[what][i] = 1e-3 * (double)(clock_now() - since) / passes;
 		}
 	for (int what = 0; what < KINDS; what++) {
 		us[what] = median(took[what], repeat);
@@ -109,17 +126,26 @@ int main(int argc, char **argv)
 {
 	size_t n = argc > 1 ? (size_t)atol(argv[1]) : 8 << 20,
 	       repeat = argc > 2 ? (size_t)atol(argv[2]) : 20;
-	struct device d = {.ops = &device_cpu};
-	float *v[4];
+	struct device d = {.ops = argc > 3 ? device_find(argv[3]) : &device_cpu,
+			   .precision = "float32"};
+	const char *why = d.ops ? d.ops->probe(NULL) : "no such device";
+	float *v[4], *drawn;
 	uint64_t rng = 1;
+	if (why) {
+		fprintf(stderr, "%s\n", why);
+		return 1;
+	}
 	n = n / COLUMNS * COLUMNS;
+	drawn = must(malloc(2 * n * sizeof *drawn));
 	d.ops->open(&d, 1);
 	cpu_flush_denormals();
 	for (int k = 0; k < 4; k++) {
 		v[k] = d.ops->alloc(&d, 2 * n);
 		for (size_t i = 0; i < 2 * n; i++)
-			v[k][i] = (float)(rng_uniform(&rng) - 0.5);
+			drawn[i] = (float)(rng_uniform(&rng) - 0.5);
+		d.ops->put(&d, v[k], drawn, 2 * n);
 	}
+	free(drawn);
 	for (size_t i = 1; codecs[i]; i++)
 		measure(&d, codecs[i], v, n, repeat);
 	for (int k = 0; k < 4; k++)

@@ -358,9 +358,15 @@ static void print_ledger(struct worker *w)
 {
 	size_t n = vec_len(w->grad), bytes;
 	const struct ledger *l = ledger_of(w);
-	const float *kept = comm_kept(w->coded, 1, &bytes);
+	struct vec *there = comm_kept_there(w->coded);
+	const float *here = comm_kept(w->coded, 1, &bytes);
+	float *kept = must(__real_malloc(n * sizeof *kept));
 	double *lost = must(__real_malloc(n * sizeof *lost)), largest = 0, size = 0, held = 0;
-	CHECK(kept && bytes == n * sizeof *kept, "feedback keeps %zu bytes", kept ? bytes : 0);
+	CHECK((here || there) && bytes == n * sizeof *kept, "feedback keeps nothing, or too much");
+	if (there)
+		vec_get(there, kept);
+	else
+		memcpy(kept, here, bytes);
 	for (size_t i = 0; i < n; i++) {
 		lost[i] = l[i].given - (double)kept[i];
 		held += (double)(kept[i] * kept[i]);
@@ -372,6 +378,7 @@ static void print_ledger(struct worker *w)
 	}
 	if (w->rank == 0)
 		printf("ledger %.9g of %.9g kept %.9g\n", largest, size, sqrt(held));
+	free(kept);
 	free(lost);
 }
 

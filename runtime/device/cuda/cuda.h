@@ -28,8 +28,9 @@ static inline uint64_t cuda_build(void)
 	static const char updaters_text[] = UPDATER_LIST(UPDATER_TEXT) RULE_LIST(RULE_TEXT);
 #undef UPDATER_TEXT
 #undef RULE_TEXT
-	const size_t bytes[] = {sizeof(struct device_ops), sizeof(struct peer_ops),
-				sizeof(struct device_facts), sizeof(struct device)};
+	const size_t bytes[] = {sizeof(struct device_ops),   sizeof(struct peer_ops),
+				sizeof(struct device_facts), sizeof(struct device),
+				sizeof(struct code),         sizeof(struct code_form)};
 	uint64_t structs = hash_of(HASH_START, bytes, sizeof bytes);
 	return hash_of(structs, updaters_text, sizeof updaters_text);
 }
@@ -258,6 +259,10 @@ void cuda_graphs_close(struct device *d);
 void cuda_sum(struct device *d, float *y, const float *const *x, int k, float a, size_t n);
 void cuda_apply(struct device *d, enum op_kind kind, enum updater_kind updater,
 		const struct update *u, size_t n);
+void cuda_encode(struct device *d, const struct code_form *f, const struct code *c, float *wire,
+		 size_t words, const float *x);
+bool cuda_decode(struct device *d, const struct code_form *f, const struct code *c, float *y,
+		 const float *wire, size_t words, bool add);
 extern const struct peer_ops cuda_peer;
 
 #ifdef __cplusplus

@@ -190,17 +190,17 @@ void for_each(struct device *d, bool packed, size_t n, F f, P... p)
 
 constexpr unsigned WARPS = THREADS / 32, ALL = 0xffffffffu;
 
-__device__ inline float warp_sum(float x)
+template <typename T> __device__ inline T warp_sum(T x)
 {
 	for (int by = 16; by > 0; by /= 2)
 		x += __shfl_xor_sync(ALL, x, by);
 	return x;
 }
 
-__device__ inline float warp_max(float x)
+template <typename T> __device__ inline T warp_max(T x)
 {
 	for (int by = 16; by > 0; by /= 2) {
-		float other = __shfl_xor_sync(ALL, x, by);
+		T other = __shfl_xor_sync(ALL, x, by);
 		x = other > x ? other : x;
 	}
 	return x;

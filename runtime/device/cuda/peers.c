@@ -1,6 +1,6 @@
 /*
  * peers.c - what a GPU offers to other processes and to the network: host memory with fast copies,
- * memory that peers map, and NCCL. table.cu has the kernels.
+ * memory that peers map, and NCCL. table.cu and code.cu have the kernels.
  */
 #include "runtime/device/cuda/cuda.h"
 
@@ -172,6 +172,8 @@ const struct peer_ops cuda_peer = {
 	.shared_map = cuda_shared_map,
 	.shared_unmap = cuda_shared_unmap,
 	.sum = cuda_sum,
+	.encode = cuda_encode,
+	.decode = cuda_decode,
 	.apply = cuda_apply,
 	.nccl_id = cuda_nccl_id,
 	.nccl_new = cuda_nccl_new,

@@ -95,7 +95,7 @@ cifar() {
 # python_text BYTES: a text of the machine's Python files, in a fixed random order: its end, which is for tests, is like
 # the rest. on_text LABEL OPTIONS...: trains a gpt of six layers on it. losses: a line for each of these runs.
 python_text() {
-	find /usr/lib/python3* /opt/torch -name '*.py' -size +8k 2>/dev/null | sort | shuf --random-source=<(yes) | xargs cat 2>/dev/null | head -c "$1" >"$LOGS/text"
+	find /usr/lib/python3* /opt/torch -name '*.py' -size +8k 2>/dev/null | sort | shuf --random-source <(yes) | xargs cat 2>/dev/null | head -c "$1" >"$LOGS/text"
 }
 on_text() {
 	# shellcheck disable=SC2086

@@ -15,6 +15,7 @@
 namespace
 {
 constexpr uint32_t SIZE = 0x7fffffff, INFINITE = 0x7f800000, NOT_A_NUMBER = 0x7fc00000;
+constexpr int FLOATS = 16 / sizeof(float); /* of a pack */
 
 __device__ inline uint32_t bits_of(float x)
 {
@@ -177,7 +178,7 @@ void decode_blocks(struct device *d, const code_form &f, size_t n, float *y, con
 {
 	const size_t blocks = (n + f.block - 1) / f.block;
 	const from_blocks<BITS> how = {add, (uint32_t)f.block, (const uint32_t *)(wire + blocks)};
-	for_each<wide<float>>(d, true, n, how, y, wire);
+	for_each<FLOATS>(d, true, n, how, y, wire);
 }
 
 /* ---- Signs, and a scale for each tensor ------------------------------------------ */
@@ -500,7 +501,7 @@ void cuda_encode(struct device *d, const struct code_form *f, const struct code 
 	else if (f->kind == FORM_TOPK)
 		encode_largest(d, c->n, words / 2, wire, x);
 	else
-		for_each<wide<float>>(d, true, c->n, to_halves{f->kind == FORM_FP16, c->n}, x,
+		for_each<FLOATS>(d, true, c->n, to_halves{f->kind == FORM_FP16, c->n}, x,
 				      (uint16_t *)wire);
 }
 
@@ -521,7 +522,7 @@ bool cuda_decode(struct device *d, const struct code_form *f, const struct code 
 	else if (f->kind == FORM_TOPK)
 		return decode_largest(d, c->n, y, wire, words / 2, add);
 	else
-		for_each<wide<float>>(d, true, c->n, from_halves{f->kind == FORM_FP16, add}, y,
+		for_each<FLOATS>(d, true, c->n, from_halves{f->kind == FORM_FP16, add}, y,
 				      (const uint16_t *)wire);
 	return true;
 }

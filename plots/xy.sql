@@ -9,7 +9,7 @@ WITH placed AS MATERIALIZED (
 figure AS (SELECT number, 'x' AS name, at AS x FROM placed UNION ALL SELECT number, 'y', y FROM placed),
 /* MEDIANS */,
 pooled AS (
-	SELECT number, workload, series, max(x) AS x, min(min(look)) OVER w AS look, min(min(place)) OVER w AS first,
+	SELECT number, workload, series, max(x) AS x, first_value(min(look)) OVER (w ORDER BY min(place)) AS look, min(min(place)) OVER w AS first,
 		min(min(y) FILTER (WHERE abs(y) < 9e999)) OVER (PARTITION BY workload) AS least,
 		max(max(y) FILTER (WHERE abs(y) < 9e999)) OVER (PARTITION BY workload) AS most
 	FROM placed GROUP BY number WINDOW w AS (PARTITION BY workload, series)),

@@ -1146,6 +1146,25 @@ TEST(points_of_any_two_columns_are_right, COUNT(pairs))
 		      "%s", rows);
 }
 
+/* There are four dashes: a marker tells the first interval from the fifth. */
+TEST(lines_of_one_strategy_have_distinct_looks)
+{
+	static const struct axes axes = {"workers", "epoch_seconds", "", "auto"};
+	add_run("mlp", "serial", 1, 1, 0.5, "", 1);
+	for (int x = 1; x <= 16; x *= 2)
+		for (int workers = 2; workers <= 32; workers *= 2) {
+			add_run("mlp", "periodic", workers, 1, 0.5, "", 1);
+			made_format(db,
+				    "UPDATE run SET sync_every = %lld, config_hash = id WHERE id = "
+				    "(SELECT max(id) FROM run)",
+				    (long long)x);
+		}
+	expect_rows("speedup", "'%d', count(DISTINCT look)", "5");
+	expect_rows("accuracy_interval", "'%d', count(DISTINCT look)", "5");
+	char *looks AUTOFREE = points_of(&axes, "'%d', count(DISTINCT look)");
+	ck_assert_str_eq(looks, "6\n");
+}
+
 /* Also where the short name contains x. */
 static const char *const parts[][2] = {
 	{"servers", "1"},     {"sync_every", "4"},    {"device", "'cuda'"}, {"precision", "'bf16'"},

@@ -247,7 +247,7 @@ do for [i = 1:blocks] { \
 	if (end_x[i] < 0.9) { direct = 0 }; \
 	do for [j = 1:i - 1] { if (abs(end_y[i] - end_y[j]) * tall < line) { direct = 0 } } }; \
 beside = 20 + letter * longest; \
-if (area(lead, beside) < 230) { direct = 0 }; \
+if (area(lead, beside) < max(230, 1.3 * beside)) { direct = 0 }; \
 if (direct) { \
 	foot = under + line * ((key_title ne '' || extra > 0) + ceil(1.0 * extra / across)); \
 	eval canvas(lead, area(lead, beside), beside, tall); eval around(lead); eval key_below; \

@@ -958,8 +958,8 @@ static int count_of(const char *text, const char *what)
 	return n;
 }
 
-/* The plot area is 400 points wide and 270 high. Ends that touch, and more than four, have a key
- * below. */
+/* The plot area is 400 points wide and 270 high. Ends that touch, long names, and more than four
+ * curves have a key below. */
 TEST(few_curves_have_their_names_at_their_ends)
 {
 	const double below = 300;
@@ -974,7 +974,11 @@ TEST(few_curves_have_their_names_at_their_ends)
 	add_run("mlp", "bsp", 2, 1, 0.701, "", 3);
 	char *touching AUTOFREE = drawn("accuracy_epoch");
 	ck_assert_double_gt(place_of(touching, "serial<").y, below);
-	made_sql(db, "DELETE FROM run WHERE strategy = 'bsp'");
+	made_sql(db, "DELETE FROM run WHERE strategy = 'bsp';"
+		     "UPDATE run SET speed = '0:0.5,1:0.5,0:0.25,1:0.125,0:0.0625' WHERE workers = "
+		     "2");
+	char *longer AUTOFREE = drawn("accuracy_epoch");
+	ck_assert_double_gt(place_of(longer, "serial<").y, below);
 	for (int workers = 2; workers <= 4; workers++)
 		add_run("mlp", "allreduce", workers, 1, 0.3 + 0.2 * workers, "", 3);
 	char *many AUTOFREE = drawn("accuracy_epoch");

@@ -198,7 +198,7 @@ if (STATS_max > 0) { widest = max(widest, 0.85 * strlen('Median; ' . interval) -
 number_format = format eq 'tex' ? '$%h$' : '%h'
 power_format = format eq 'tex' ? '$10^{%T}$' : '10^{%T}'
 # On a logarithmic axis of few decades, decades alone would be too few tics.
-decades(axis, first, last) = last / first >= 50 ? "" : sprintf("set %stics (", axis) . decade_tics(first, last) . ")"
+decades(axis, first, last) = last / first > 100 ? "" : sprintf("set %stics (", axis) . decade_tics(first, last) . ")"
 decade_tics(first, last) = decade_from(int(floor(log10(first))), int(floor(log10(last))))
 decade_from(k, l) = sprintf("%g, %g, %g", 10.0 ** k, 2 * 10.0 ** k, 5 * 10.0 ** k) \
 	. (k < l ? ", " . decade_from(k + 1, l) : "")

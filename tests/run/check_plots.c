@@ -1045,6 +1045,20 @@ TEST(xy_has_names_at_its_lines_and_its_label_below_words)
 	ck_assert_double_ge(place_of(words, "strategy<").y, place_of(words, "asgd<").y + 11);
 }
 
+TEST(logarithmic_axis_of_one_to_two_decades_has_tics_between)
+{
+	int status;
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "asgd", 1, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 64, 1, 0.5, "", 1);
+	char *said AUTOFREE = PLOT(&status, "--db=results.db", "--x=workers", "--y=test_accuracy",
+				   "--out=wide.svg");
+	ck_assert_msg(status == EXIT_OK, "%s", said);
+	char *text AUTOFREE = folder_read("wide.svg");
+	ck_assert_ptr_nonnull(strstr(text, ">20<"));
+}
+
 /* One number of workers is no curve of a speed-up. */
 TEST(speed_up_marks_more_workers_than_cores_and_needs_two_numbers)
 {

@@ -20,10 +20,12 @@ shown AS (
 	FROM pooled AS p JOIN median AS h ON h.number = p.number AND h.name = 'x'
 		JOIN median AS m ON m.number = p.number AND m.name = 'y'
 	WHERE abs(m.mid) < 9e999 WINDOW w AS (PARTITION BY workload, series))
-SELECT workload, series || CASE WHEN repeats = 1 THEN '' WHEN fewest = greatest THEN ' (n=' || greatest || ')'
+SELECT workload, series || CASE WHEN repeats = 1 OR (fewest = greatest AND greatest = (SELECT max(n) -- in the heading
+			FROM configuration AS c WHERE c.workload = p.workload AND c.repeats)) THEN ''
+		WHEN fewest = greatest THEN ' (n=' || greatest || ')'
 		ELSE ' (n=' || fewest || '..' || greatest || ')' END AS title,
 	at, median, max(low, least) AS low, min(high, most) AS high, typeof(x) = 'text' AS words, a.lined, a.log, x,
 	a.x_label, a.y_label, CASE WHEN surely >= 0.95 THEN '95 % interval' WHEN surely > 0
 		THEN printf('min to max (%.3g %%)', 100 * surely) ELSE '' END AS interval, look
-FROM shown CROSS JOIN axes AS a
+FROM shown AS p CROSS JOIN axes AS a
 ORDER BY workload, first, series, at;

@@ -1200,6 +1200,18 @@ TEST(xy_line_joins_runs_that_differ_only_in_x, COUNT(parts))
 	ck_assert_str_eq(titles, "asgd 2w\nasgd 2w\n");
 }
 
+TEST(names_of_xy_are_without_the_heading)
+{
+	static const struct axes axes = {"sync_every", "epoch_seconds", "", "none"};
+	for (int i = 0; i < 4; i++)
+		add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	made_sql(db, "UPDATE run SET seed = 1 + id % 2, sync_every = 1 + id / 3, config_hash = id");
+	simulate_all();
+	made_sql(db, "DELETE FROM run WHERE platform = 'mpi'");
+	char *titles AUTOFREE = points_of(&axes, "'%s', title");
+	ck_assert_str_eq(titles, "asgd 2w\nasgd 2w\n");
+}
+
 TEST(plot_draws_any_two_columns)
 {
 	if (lacks_program("gnuplot"))

@@ -604,8 +604,9 @@ char *columns_seen(struct store *s, const struct column *all, const char *from,
 		const char *shown = all->shown ? all->shown : all->name;
 		int64_t any = 1;
 		char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT "
-					      "NULL AND ifnull(%s, 1) <> 0)",
-					      from, shown, all->name);
+					      "NULL AND (ifnull(%s, 1) <> 0 OR CAST(%s AS REAL) "
+					      "<> 0))",
+					      from, shown, all->name, shown);
 		if (all->rare)
 			TRY(sql_number(s, &any, sql, ""));
 		if (all->head && any)

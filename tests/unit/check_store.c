@@ -1720,10 +1720,10 @@ TEST(table_shows_dropped_pushes_only_if_any)
 	ck_table(0,
 		 "workload  configuration  n                  accuracy %  accuracy versus    loss  "
 		 "          epoch s  time versus         samples/s  speedup  to target s      "
-		 "comm %  wait %  staleness  dropped %  not done\n"
+		 "comm %  wait %  staleness  dropped %\n"
 		 "--------  -------------  -  --------------------------  ----------------  -----  "
 		 "-----------------  ------------------  ---------  -------  ---------------  "
-		 "------  ------  ---------  ---------  --------\n"
+		 "------  ------  ---------  ---------\n"
 		 "mlp       asgd           1                       50.00  undecided -12.50    0.5  "
 		 "               99  undecided +736.7 %         10     0.12  not reached 1/1      "
 		 "25      13  1.00 (10)      20.00\n"

@@ -8,7 +8,7 @@ named AS (
 	SELECT *, series || iif(max(n) OVER w > 1 AND NOT repeats, iif(min(n) OVER w = max(n) OVER w,
 			' (n=' || n || ')', ' (n=' || min(n) OVER w || '..' || max(n) OVER w || ')'), '')
 			AS title,
-		min(place) OVER w AS first, min(look) OVER w AS line_look,
+		min(place) OVER w AS first, first_value(look) OVER (w ORDER BY place) AS line_look,
 		min(sync_every) OVER w < max(sync_every) OVER w AS several
 	FROM line WINDOW w AS (PARTITION BY workload, series))
 SELECT workload, title, sync_every, median, low, high, is_loss, line_look AS look

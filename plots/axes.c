@@ -132,16 +132,16 @@ static char *axis_label(const struct axis *a)
 	return must(strdup(o ? typed : a->name));
 }
 
-/* The line that a run belongs to without --group: its configuration without the parts of its name
- * that show this column. Heap. */
+/* The line that a run belongs to without --group: its configuration without what heads the picture,
+ * and without the parts of its name that show this column. Heap. */
 static char *usual_series(const struct axis *x)
 {
 	if (strcmp(x->name, "workers") == 0)
 		return must(strdup("c.series"));
 	if (strcmp(x->name, "strategy") == 0) /* it is first, a blank follows */
-		return must(strdup("replace(c.name || ' ', c.strategy || ' ', '')"));
+		return must(strdup("replace(c.cut || ' ', c.strategy || ' ', '')"));
 	return sentence(
-		"replace(c.name, replace(ifnull((SELECT iif(part = '', ' ' || name || '=#', part) "
+		"replace(c.cut, replace(ifnull((SELECT iif(part = '', ' ' || name || '=#', part) "
 		"FROM option_info WHERE \"column\" = '%s'), ' %s=#'), '#', iif(typeof(%s) = "
 		"'real', format('%%g', %s), %s)), '')",
 		x->name, x->name, x->sql, x->sql, x->sql);

@@ -198,7 +198,7 @@ if (STATS_max > 0) { widest = max(widest, 0.85 * strlen('Median; ' . interval) -
 number_format = format eq 'tex' ? '$%h$' : '%h'
 power_format = format eq 'tex' ? '$10^{%T}$' : '10^{%T}'
 # On a logarithmic axis of few decades, decades alone would be too few tics.
-decades(axis, first, last) = last / first >= 50 ? "" : sprintf("set %stics (", axis) . decade_tics(first, last) . ")"
+decades(axis, first, last) = last / first > 100 ? "" : sprintf("set %stics (", axis) . decade_tics(first, last) . ")"
 decade_tics(first, last) = decade_from(int(floor(log10(first))), int(floor(log10(last))))
 decade_from(k, l) = sprintf("%g, %g, %g", 10.0 ** k, 2 * 10.0 ** k, 5 * 10.0 ** k) \
 	. (k < l ? ", " . decade_from(k + 1, l) : "")
@@ -247,7 +247,7 @@ do for [i = 1:blocks] { \
 	if (end_x[i] < 0.9) { direct = 0 }; \
 	do for [j = 1:i - 1] { if (abs(end_y[i] - end_y[j]) * tall < line) { direct = 0 } } }; \
 beside = 20 + letter * longest; \
-if (area(lead, beside) < 230) { direct = 0 }; \
+if (area(lead, beside) < max(230, 1.3 * beside)) { direct = 0 }; \
 if (direct) { \
 	foot = under + line * ((key_title ne '' || extra > 0) + ceil(1.0 * extra / across)); \
 	eval canvas(lead, area(lead, beside), beside, tall); eval around(lead); eval key_below; \

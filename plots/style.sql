@@ -184,7 +184,7 @@ SELECT * FROM (
 		p.series || iif(max(p.n) OVER w > 1 AND NOT repeats, iif(min(p.n) OVER w = max(p.n) OVER w,
 			' (n=' || p.n || ')', ' (n=' || min(p.n) OVER w || '..' || max(p.n) OVER w || ')'), '')
 			AS title,
-		min(p.place) OVER w AS place, max(p.workers) OVER w AS most, min(p.look) OVER w AS look,
+		min(p.place) OVER w AS place, max(p.workers) OVER w AS most, first_value(p.look) OVER (w ORDER BY p.place) AS look,
 		min(iif(p.strategy = 'serial', NULL, p.workers)) OVER v < max(p.workers) OVER v AS several
 	FROM pace AS p JOIN serial_pace AS o USING (compare_key)
 	WINDOW w AS (PARTITION BY p.workload, p.series), v AS (PARTITION BY p.workload))

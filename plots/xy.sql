@@ -9,7 +9,7 @@ WITH placed AS MATERIALIZED (
 figure AS (SELECT number, 'x' AS name, at AS x FROM placed UNION ALL SELECT number, 'y', y FROM placed),
 /* MEDIANS */,
 pooled AS (
-	SELECT number, workload, series, max(x) AS x, min(min(look)) OVER w AS look, min(min(place)) OVER w AS first,
+	SELECT number, workload, series, max(x) AS x, first_value(min(look)) OVER (w ORDER BY min(place)) AS look, min(min(place)) OVER w AS first,
 		min(min(y) FILTER (WHERE abs(y) < 9e999)) OVER (PARTITION BY workload) AS least,
 		max(max(y) FILTER (WHERE abs(y) < 9e999)) OVER (PARTITION BY workload) AS most
 	FROM placed GROUP BY number WINDOW w AS (PARTITION BY workload, series)),
@@ -20,10 +20,12 @@ shown AS (
 	FROM pooled AS p JOIN median AS h ON h.number = p.number AND h.name = 'x'
 		JOIN median AS m ON m.number = p.number AND m.name = 'y'
 	WHERE abs(m.mid) < 9e999 WINDOW w AS (PARTITION BY workload, series))
-SELECT workload, series || CASE WHEN repeats = 1 THEN '' WHEN fewest = greatest THEN ' (n=' || greatest || ')'
+SELECT workload, series || CASE WHEN repeats = 1 OR (fewest = greatest AND greatest = (SELECT max(n) -- in the heading
+			FROM configuration AS c WHERE c.workload = p.workload AND c.repeats)) THEN ''
+		WHEN fewest = greatest THEN ' (n=' || greatest || ')'
 		ELSE ' (n=' || fewest || '..' || greatest || ')' END AS title,
 	at, median, max(low, least) AS low, min(high, most) AS high, typeof(x) = 'text' AS words, a.lined, a.log, x,
 	a.x_label, a.y_label, CASE WHEN surely >= 0.95 THEN '95 % interval' WHEN surely > 0
 		THEN printf('min to max (%.3g %%)', 100 * surely) ELSE '' END AS interval, look
-FROM shown CROSS JOIN axes AS a
+FROM shown AS p CROSS JOIN axes AS a
 ORDER BY workload, first, series, at;

@@ -823,12 +823,15 @@ static char *advise_print_text(const struct setup *u, struct store *s, FILE *f, 
 {
 	const struct run *r = &u->config.run;
 	int64_t rows = 0, all = 0;
-	fprintf(f,
+	char *head AUTOFREE = sentence(
 		"%s, batch %lld, %lld workers on simulated %s: %lld parameters, %lld steps an "
-		"epoch\n\n",
+		"epoch",
 		r->workload, (long long)r->batch, (long long)r->workers,
 		u->sweep.cell[0].config.run.sim_platform, (long long)u->params,
 		(long long)u->steps);
+	char *visible AUTOFREE = text_visible(head);
+	text_wrap(f, visible, 0);
+	fputc('\n', f);
 	TRY(print_advice(s, f, 0, 9));
 	for (size_t i = 0; i < sizeof u->turns / sizeof *u->turns; i++)
 		if (u->turns[i])

@@ -145,11 +145,11 @@ static const struct column configuration_columns[] = {
 	RARE("reported", "reported", "reported"),
 	HIDDEN("cores_share"),
 	HIDDEN("busy"),
-	SHOWN("failed", "not done",
-	      "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(refused, ', ' "
-	      "|| refused || ' refused', '') || iif(diverged, ', ' || "
-	      "diverged || ' diverged', '') || iif(unfinished, ', ' || unfinished || "
-	      "' unfinished', ''), ', ')"),
+	RARE("failed", "not done",
+	     "ltrim(iif(failed, ', ' || failed || ' failed', '') || iif(refused, ', ' "
+	     "|| refused || ' refused', '') || iif(diverged, ', ' || "
+	     "diverged || ' diverged', '') || iif(unfinished, ', ' || unfinished || "
+	     "' unfinished', ''), ', ')"),
 	HIDDEN("refused"),
 	HIDDEN("diverged"),
 	HIDDEN("unfinished"),

@@ -10,7 +10,7 @@ struct column {
 	const char *name;  /* of the value, in csv and json; NULL = not there */
 	const char *head;  /* in text and markdown; NULL = not there */
 	const char *shown; /* rounded, in text and markdown; NULL = the value */
-	bool rare;         /* people do not see it if it is NULL or 0 in all rows */
+	bool rare;         /* people do not see it if it is NULL, 0 or empty in all rows */
 	bool key;          /* names the row; such columns are the first ones */
 	/* These are for HTML, which has a value to sort by for each shown one. */
 	const char *about; /* hint of the head */
@@ -37,7 +37,7 @@ struct column {
 	}
 /* x, which people see rounded, as shown_, under this head. */
 #define SHOWN(x, head_, shown_) COLUMN(x, .head = head_, .shown = shown_)
-/* The same, but omitted if it is NULL or 0 in all rows. */
+/* The same, but omitted if it is NULL, 0 or empty in all rows. */
 #define RARE(x, head_, shown_) COLUMN(x, .head = head_, .shown = shown_, .rare = true)
 /* x as it is, under its own name. */
 #define PLAIN(x) COLUMN(x, .head = x)

@@ -238,17 +238,23 @@ static void print_rule(FILE *f, const struct grid *g, const struct block *p)
 	fputs(looks[g->as].end, f);
 }
 
-/* A line of text has no blanks at its end: the last cell is not padded. */
+/* A line of text has no blanks at its end: the last cell is not padded. If it is wider than its
+ * column, it continues below. */
 static void print_row(FILE *f, const struct grid *g, const struct block *p, char *const *cell)
 {
-	for (size_t i = 0; i < p->n; i++) {
+	size_t at = 0; /* where the column begins */
+	for (size_t i = 0; i < p->n; at += g->column[p->column[i++]].width + 2) {
 		const struct grid_column *c = &g->column[p->column[i]];
 		const char *text = cell[p->column[i]];
 		bool open = g->as == FORMAT_TEXT && i + 1 == p->n;
-		size_t pad = c->width - text_width(text);
+		size_t width = text_width(text), pad = width < c->width ? c->width - width : 0;
 		if (i == 0 || !(open && !*text))
 			fputs(i ? looks[g->as].between : looks[g->as].begin, f);
 		repeat(f, c->right ? pad : 0, ' ');
+		if (open && width > c->width) {
+			text_wrap_at(f, text, (int)at, (int)(at + c->width));
+			return;
+		}
 		fputs(text, f);
 		repeat(f, c->right || open ? 0 : pad, ' ');
 	}
@@ -296,6 +302,15 @@ static void block_add(const struct grid *g, struct block *p, size_t column, size
 	p->column[p->n++] = column;
 }
 
+/* Makes the last column of a block of this width narrower, if at least this much of it remains. */
+static void block_fit(const struct grid *g, const struct block *p, size_t width, size_t most)
+{
+	enum { LEAST = 20 };
+	size_t *last = &g->column[p->column[p->n - 1]].width, others = width - *last;
+	if (width > most && others + LEAST <= most)
+		*last = most - others;
+}
+
 /* Prints the grid. If it is wider than most, prints the columns that fit, then the others below.
  * Returns the number of these parts. most: 0 = any width. */
 static int print_grid(FILE *f, const struct grid *g, size_t most)
@@ -312,6 +327,7 @@ static int print_grid(FILE *f, const struct grid *g, size_t most)
 			block_add(g, &p, next++, &width);
 		while (next < g->columns &&
 		       (!most || next <= g->keys || width + 2 + g->column[next].width <= most));
+		block_fit(g, &p, width, most);
 		fputs(parts ? "\n" : "", f);
 		print_block(f, g, &p);
 	}
@@ -588,8 +604,9 @@ char *columns_seen(struct store *s, const struct column *all, const char *from,
 		const char *shown = all->shown ? all->shown : all->name;
 		int64_t any = 1;
 		char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT "
-					      "NULL AND ifnull(%s, 1) <> 0)",
-					      from, shown, all->name);
+					      "NULL AND (ifnull(%s, 1) <> 0 OR CAST(%s AS REAL) "
+					      "<> 0))",
+					      from, shown, all->name, shown);
 		if (all->rare)
 			TRY(sql_number(s, &any, sql, ""));
 		if (all->head && any)

@@ -156,9 +156,9 @@ static int help_column(void)
 	return width == HELP_WIDTH ? 34 : width / 3;
 }
 
-void text_wrap(FILE *f, const char *text, int column)
+void text_wrap_at(FILE *f, const char *text, int column, int width)
 {
-	int at = column, width = help_width();
+	int at = column;
 	while (*text) {
 		int n = (int)strcspn(text, " ");
 		if (at > column && at + 1 + n > width) {
@@ -174,6 +174,11 @@ void text_wrap(FILE *f, const char *text, int column)
 		text += strspn(text, " ");
 	}
 	fputc('\n', f);
+}
+
+void text_wrap(FILE *f, const char *text, int column)
+{
+	text_wrap_at(f, text, column, help_width());
 }
 
 char *text_list(const char *const *word, size_t n, const char *between)

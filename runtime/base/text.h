@@ -11,6 +11,7 @@
 int terminal_columns(void);
 /* Prints words from this column on, in lines that fit the terminal and have at most 100 columns. */
 void text_wrap(FILE *f, const char *text, int column);
+void text_wrap_at(FILE *f, const char *text, int column, int width); /* in lines of this width */
 /* The words joined by `between`; heap. */
 char *text_list(const char *const *word, size_t n, const char *between);
 /* The text with `by` in the place of every `what`; heap. */

@@ -487,6 +487,14 @@ TEST(cells_of_advice_have_no_lines_on_a_terminal)
 	ck_advise(0, CLUSTER "--intervals=4", " of virtual time");
 }
 
+TEST(advice_fits_the_terminal)
+{
+	setenv("COLUMNS", "80", 1);
+	ck_advise(0, CLUSTER "--intervals=4", "- Choose ");
+	for (const char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"))
+		ck_assert_msg(strlen(line) <= 80, "%s", line);
+}
+
 /* ---- Refusals ------------------------------------------------------------ */
 
 TEST(advise_mistakes_are_refused)

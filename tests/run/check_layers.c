@@ -3,7 +3,7 @@
  * them: a call, a library, an include, a declaration, state in a plug-in. Names in documents and
  * comments exist (readme.sh, comments.sh). The licences of linked libraries are known
  * (licences.sh). Long functions have names of their own (names.sh). `make test` shows the time left
- * (lanes.sh).
+ * (lanes.sh), and `make demo` where its results are (demo.sh).
  */
 #include "tests/fixture.h"
 #include "tests/suites.h"
@@ -239,5 +239,26 @@ TEST(tests_show_the_time_left)
 			      strstr(out, "2/3 suites, two: 1 s; about 3 s left\n") &&
 			      strstr(out, "3/3 suites, three: 1 s\n"),
 		      "%s", out);
+	folder_free();
+}
+
+/* The program only prints its words. */
+TEST(demo_ends_with_its_report_and_the_tutorial)
+{
+	static const char program[] = "#!/bin/sh\nmkdir -p ${0%/*}/demo\necho \"$@\"\n";
+	const char *home = getenv("MVBENCH_HOME");
+	char out[8192];
+	if (!home)
+		skipped("MVBENCH_HOME does not say where the sources are");
+	if (!home || lacks_program("gnuplot"))
+		return;
+	folder_new();
+	folder_text("mvbench", program);
+	char *command AUTOFREE = sentence(
+		"chmod +x %s/mvbench && sh %s/tests/scripts/demo.sh %s 2>&1", folder, home, folder);
+	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
+	char *report AUTOFREE = sentence("file://%s/demo/report.html\n", folder);
+	const char *page = strstr(out, report);
+	ck_assert_msg(page && strstr(page, "/plots/TUTORIAL.md\n"), "%s", out);
 	folder_free();
 }

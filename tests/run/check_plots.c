@@ -958,8 +958,8 @@ static int count_of(const char *text, const char *what)
 	return n;
 }
 
-/* The plot area is 400 points wide and 270 high. Ends that touch, and more than four, have a key
- * below. */
+/* The plot area is 400 points wide and 270 high. Ends that touch, long names, and more than four
+ * curves have a key below. */
 TEST(few_curves_have_their_names_at_their_ends)
 {
 	const double below = 300;
@@ -974,7 +974,11 @@ TEST(few_curves_have_their_names_at_their_ends)
 	add_run("mlp", "bsp", 2, 1, 0.701, "", 3);
 	char *touching AUTOFREE = drawn("accuracy_epoch");
 	ck_assert_double_gt(place_of(touching, "serial<").y, below);
-	made_sql(db, "DELETE FROM run WHERE strategy = 'bsp'");
+	made_sql(db, "DELETE FROM run WHERE strategy = 'bsp';"
+		     "UPDATE run SET speed = '0:0.5,1:0.5,0:0.25,1:0.125,0:0.0625' WHERE workers = "
+		     "2");
+	char *longer AUTOFREE = drawn("accuracy_epoch");
+	ck_assert_double_gt(place_of(longer, "serial<").y, below);
 	for (int workers = 2; workers <= 4; workers++)
 		add_run("mlp", "allreduce", workers, 1, 0.3 + 0.2 * workers, "", 3);
 	char *many AUTOFREE = drawn("accuracy_epoch");
@@ -1039,6 +1043,20 @@ TEST(xy_has_names_at_its_lines_and_its_label_below_words)
 		    "--out=words.svg");
 	char *words AUTOFREE = folder_read("words.svg");
 	ck_assert_double_ge(place_of(words, "strategy<").y, place_of(words, "asgd<").y + 11);
+}
+
+TEST(logarithmic_axis_of_one_to_two_decades_has_tics_between)
+{
+	int status;
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "asgd", 1, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 64, 1, 0.5, "", 1);
+	char *said AUTOFREE = PLOT(&status, "--db=results.db", "--x=workers", "--y=test_accuracy",
+				   "--out=wide.svg");
+	ck_assert_msg(status == EXIT_OK, "%s", said);
+	char *text AUTOFREE = folder_read("wide.svg");
+	ck_assert_ptr_nonnull(strstr(text, ">20<"));
 }
 
 /* One number of workers is no curve of a speed-up. */
@@ -1146,6 +1164,25 @@ TEST(points_of_any_two_columns_are_right, COUNT(pairs))
 		      "%s", rows);
 }
 
+/* There are four dashes: a marker tells the first interval from the fifth. */
+TEST(lines_of_one_strategy_have_distinct_looks)
+{
+	static const struct axes axes = {"workers", "epoch_seconds", "", "auto"};
+	add_run("mlp", "serial", 1, 1, 0.5, "", 1);
+	for (int x = 1; x <= 16; x *= 2)
+		for (int workers = 2; workers <= 32; workers *= 2) {
+			add_run("mlp", "periodic", workers, 1, 0.5, "", 1);
+			made_format(db,
+				    "UPDATE run SET sync_every = %lld, config_hash = id WHERE id = "
+				    "(SELECT max(id) FROM run)",
+				    (long long)x);
+		}
+	expect_rows("speedup", "'%d', count(DISTINCT look)", "5");
+	expect_rows("accuracy_interval", "'%d', count(DISTINCT look)", "5");
+	char *looks AUTOFREE = points_of(&axes, "'%d', count(DISTINCT look)");
+	ck_assert_str_eq(looks, "6\n");
+}
+
 /* Also where the short name contains x. */
 static const char *const parts[][2] = {
 	{"servers", "1"},     {"sync_every", "4"},    {"device", "'cuda'"}, {"precision", "'bf16'"},
@@ -1159,6 +1196,18 @@ TEST(xy_line_joins_runs_that_differ_only_in_x, COUNT(parts))
 	char *sql AUTOFREE =
 		sentence("UPDATE run SET %s = %s WHERE id = 2", parts[_i][0], parts[_i][1]);
 	made_sql(db, sql);
+	char *titles AUTOFREE = points_of(&axes, "'%s', title");
+	ck_assert_str_eq(titles, "asgd 2w\nasgd 2w\n");
+}
+
+TEST(names_of_xy_are_without_the_heading)
+{
+	static const struct axes axes = {"sync_every", "epoch_seconds", "", "none"};
+	for (int i = 0; i < 4; i++)
+		add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	made_sql(db, "UPDATE run SET seed = 1 + id % 2, sync_every = 1 + id / 3, config_hash = id");
+	simulate_all();
+	made_sql(db, "DELETE FROM run WHERE platform = 'mpi'");
 	char *titles AUTOFREE = points_of(&axes, "'%s', title");
 	ck_assert_str_eq(titles, "asgd 2w\nasgd 2w\n");
 }

@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-extern const struct command command_table;
+extern const struct command command_table, command_show;
 
 /* ---- A new folder for every test, and SQL without the store -------------- */
 
@@ -1667,6 +1667,26 @@ TEST(table_fits_the_terminal)
 	ck_assert_msg(widest_line(strtok(whole, "\n")) > 100, "%s", whole);
 }
 
+/* The first line is a command, to be copied whole. */
+TEST(long_values_of_show_fit_the_terminal)
+{
+	make_empty_store();
+	sql(four_configurations);
+	sql("UPDATE run SET cpu = replace(hex(zeroblob(20)), '00', 'word ') || 'end' WHERE "
+	    "id = 1");
+	setenv("COLUMNS", "60", 1);
+	char *file AUTOFREE = sentence("--db=%s", path);
+	ck_assert_int_eq(start_command(&command_show, WORDS("1", file)), 0);
+	char *out AUTOFREE = folder_read("out"), *facts = strchr(out, '\n'),
+		  *second = strstr(facts, " end\n");
+	ck_assert_msg(second && widest_line(facts) <= 60, "%s", out);
+	ck_assert_int_eq(occurrences(facts, " word"), 20);
+	/* below the first words, not below the names */
+	while (second > facts && second[-1] != '\n')
+		second--;
+	ck_assert_msg(strncmp(second, "        ", 8) == 0, "%s", out);
+}
+
 TEST(table_is_latex)
 {
 	make_empty_store();
@@ -1700,10 +1720,10 @@ TEST(table_shows_dropped_pushes_only_if_any)
 	ck_table(0,
 		 "workload  configuration  n                  accuracy %  accuracy versus    loss  "
 		 "          epoch s  time versus         samples/s  speedup  to target s      "
-		 "comm %  wait %  staleness  dropped %  not done\n"
+		 "comm %  wait %  staleness  dropped %\n"
 		 "--------  -------------  -  --------------------------  ----------------  -----  "
 		 "-----------------  ------------------  ---------  -------  ---------------  "
-		 "------  ------  ---------  ---------  --------\n"
+		 "------  ------  ---------  ---------\n"
 		 "mlp       asgd           1                       50.00  undecided -12.50    0.5  "
 		 "               99  undecided +736.7 %         10     0.12  not reached 1/1      "
 		 "25      13  1.00 (10)      20.00\n"

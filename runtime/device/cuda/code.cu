@@ -502,7 +502,7 @@ void cuda_encode(struct device *d, const struct code_form *f, const struct code 
 		encode_largest(d, c->n, words / 2, wire, x);
 	else
 		for_each<FLOATS>(d, true, c->n, to_halves{f->kind == FORM_FP16, c->n}, x,
-				      (uint16_t *)wire);
+				 (uint16_t *)wire);
 }
 
 bool cuda_decode(struct device *d, const struct code_form *f, const struct code *c, float *y,
@@ -523,6 +523,6 @@ bool cuda_decode(struct device *d, const struct code_form *f, const struct code 
 		return decode_largest(d, c->n, y, wire, words / 2, add);
 	else
 		for_each<FLOATS>(d, true, c->n, from_halves{f->kind == FORM_FP16, add}, y,
-				      (const uint16_t *)wire);
+				 (const uint16_t *)wire);
 	return true;
 }

@@ -326,7 +326,7 @@ x AS (
 		min(loss) FILTER (WHERE outer_step = 'nesterov' AND sync_every = 5) AS outer5,
 		min(loss) FILTER (WHERE outer_step = 'nesterov' AND sync_every = 80) AS outer80
 	FROM best)
-SELECT 16, runs = 20 AND mean80 > mean5 AND outer80 - outer5 < 0.5 * (mean80 - mean5),
+SELECT 16, runs = 30 AND mean80 > mean5 AND outer80 - outer5 < 0.5 * (mean80 - mean5),
 	format('test loss at X = 5 and 80: averages %.3f and %.3f, DiLoCo %.3f and %.3f; sums of each step %.3f', mean5, mean80,
 		outer5, outer80, sums)
 FROM x;

@@ -326,4 +326,5 @@ const struct command command_plot = {
 	.words = figures_each,
 	.run = run_plot,
 	.more = plot_more_help,
+	.interrupted = STARTS_AGAIN,
 };

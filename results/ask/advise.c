@@ -977,4 +977,5 @@ const struct command command_advise = {
 	.run_options = true,
 	.example = "--workload=mlp",
 	.run = run_advise,
+	.interrupted = STARTS_AGAIN,
 };

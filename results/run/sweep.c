@@ -643,4 +643,5 @@ const struct command command_sweep = {
 	.size = sizeof(OWNER),
 	.run_options = true,
 	.run = run_sweep,
+	.interrupted = GOES_ON,
 };

@@ -304,6 +304,7 @@ struct doing {
 	size_t left, ended; /* cells to run; how many of them have ended */
 	nsec began;
 	bool interrupted;
+	sigset_t before;    /* blocked signals, before the sweep blocked more */
 	struct meter meter; /* of cells that run side by side */
 };
 
@@ -369,12 +370,14 @@ static char *claim_cell(const struct doing *d, const struct cell *c, bool *taken
 }
 
 /* Runs one cell in this process; returns its exit status, or OF_ANOTHER. */
-static int do_cell(const struct doing *d, const struct cell *c, bool alone)
+static int do_cell(struct doing *d, const struct cell *c, bool alone)
 {
 	bool taken = false;
 	char *wrong = claim_cell(d, c, &taken);
-	if (wrong)
-		return complain(wrong);
+	if (wrong) {
+		complain(wrong);
+		return end_is_requested() ? EXIT_INTERRUPTED : EXIT_USER;
+	}
 	if (!taken)
 		return OF_ANOTHER;
 	char before[64];
@@ -393,6 +396,8 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 		complain_if(run_mark_failed(&c->config, c->id, NULL, o.why));
 	}
 	print_result(d, c, &o);
+	/* also if the cell ended by itself: mpirun gives its ranks a second before it ends them */
+	d->interrupted |= o.page && o.page->interrupted;
 	outcome_fini(&o);
 	return status;
 }
@@ -441,7 +446,7 @@ static void cell_ended(struct doing *d, struct cell *c, int status)
 
 static void do_in_turn(struct doing *d)
 {
-	for (size_t i = 0; i < d->sweep->cells && !d->interrupted; i++)
+	for (size_t i = 0; i < d->sweep->cells && !d->interrupted && !end_is_requested(); i++)
 		if (!d->sweep->cell[i].skip)
 			cell_ended(d, &d->sweep->cell[i], do_cell(d, &d->sweep->cell[i], true));
 }
@@ -452,8 +457,7 @@ struct job {
 };
 
 /* Runs the cell in a process of its own, with the signals that the sweep had before. */
-static void start_job(const struct doing *d, struct job *job, struct cell *cell,
-		      const sigset_t *signals)
+static void start_job(struct doing *d, struct job *job, struct cell *cell)
 {
 	fflush(NULL);
 	*job = (struct job){.pid = fork(), .cell = cell};
@@ -462,7 +466,7 @@ static void start_job(const struct doing *d, struct job *job, struct cell *cell,
 		return;
 	setpgid(0, 0); /* Ctrl-C reaches only the parent */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	sigprocmask(SIG_SETMASK, signals, NULL);
+	sigprocmask(SIG_SETMASK, &d->before, NULL);
 	int status = do_cell(d, cell, false);
 	fflush(NULL);
 	_exit(status);
@@ -507,7 +511,7 @@ static void do_side_by_side(struct doing *d)
 		for (int64_t k = 0; k < d->flags->jobs && !d->interrupted; k++) {
 			struct cell *cell = job[k].pid ? NULL : next_cell(d, &next);
 			if (cell) {
-				start_job(d, &job[k], cell, &before);
+				start_job(d, &job[k], cell);
 				running++;
 			}
 		}
@@ -600,10 +604,15 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 				s->cell[i].plan.cores, plural(s->cell[i].plan.cores));
 			break;
 		}
+	/* Between two cells, too, a signal must end the sweep, and not without its last line. */
+	sigset_t signals = end_signals();
+	sigprocmask(SIG_BLOCK, &signals, &d.before);
 	if (f->jobs > 1 || f->until)
 		do_side_by_side(&d);
 	else
 		do_in_turn(&d);
+	d.interrupted |= end_take();
+	sigprocmask(SIG_SETMASK, &d.before, NULL);
 	*status = sum_up_cells(&d);
 	return NULL;
 }

@@ -194,6 +194,7 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	*stem = must(strndup(o->out, strlen(o->out) - strlen(end)));
 	d->out = *stem;
 	d->end = end;
+	d->one_file = true;
 	return NULL;
 }
 

@@ -165,13 +165,10 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	if (!o->out[0])
 		return sentence("--out: give a folder or a file, as in --out=%s", folder_default);
 	if (!end) {
-		static const char *const others[] = {"ps", "jpg", "jpeg", "gif", "html"};
-		const char *dot = strrchr(o->out, '.');
-		for (size_t i = 0; dot && i < sizeof(others) / sizeof(*others); i++)
-			if (strcmp(dot + 1, others[i]) == 0 && !is_folder(o->out))
-				return sentence(
-					"--out=%s: a file must end in .png, .svg, .pdf, .eps or "
-					".tex",
+		const char *slash = strrchr(o->out, '/'), *last = slash ? slash + 1 : o->out;
+		if (*last && strchr(last + 1, '.') && !is_folder(o->out))
+			return sentence("--out=%s: a file must end in .png, .svg, .pdf, .eps or "
+					".tex; the name of a new folder with a dot in /",
 					o->out);
 		int failed = folder_make(o->out);
 		if (failed)

@@ -1684,6 +1684,7 @@ static const struct {
 	{"--out=a.png", NULL, "one file holds one figure"},
 	{"--out=a.png", "--format=svg", "disagree"},
 	{"--out=a.gif", NULL, "end in .png, .svg, .pdf, .eps or .tex"},
+	{"--out=figures/a.xyz", NULL, "the name of a new folder with a dot in /"},
 	{"--size=84", NULL, "--size=84: give a width from 36mm to 1000mm"},
 	{"--size=3mm", NULL, "--size=3mm: give a width"},
 	{"--log=y", "--format=png", "speedup: --x, --y, --group and --log are for figure xy"},

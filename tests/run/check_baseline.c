@@ -198,7 +198,8 @@ TEST(other_configurations_are_refused)
 	expect("--against=main --save=x", EXIT_USER, "give only one of");
 	expect("--save=x --epochs=2", EXIT_USER, "--epochs: there is no such option");
 	expect("--save=x --where=\"lr >\"", EXIT_USER, "--where");
-	expect("--save=x --label=none", EXIT_USER, "none of the finished runs");
+	expect("--save=x --label=none", EXIT_USER, "--label=none: there is no such label");
+	expect("--save=x --where=\"seed = 99\"", EXIT_USER, "none of the finished runs");
 	expect("--against=main --time=warn", EXIT_USER, "--program");
 	int64_t runs = (int64_t)number("SELECT count(*) FROM run");
 	expect("--against=main --rerun=always --time=warn --program=/bin/true", EXIT_USER,

@@ -146,7 +146,8 @@ TEST(report_selects_runs_and_refuses_mistakes)
 	expect_page(text, "strategy = &#39;serial&#39; AND seed &lt; 3", true);
 	expect_page(text, "asgd", false);
 	free(text);
-	report("--label=nobody", EXIT_OK, "page.html");
+	report("--label=nobody", EXIT_USER, "mvbench: --label=nobody: there is no such label");
+	report("--where='seed = 99'", EXIT_OK, "page.html");
 	text = folder_read("page.html");
 	expect_page(text, "No run in this database matches", true);
 	free(text);

@@ -617,6 +617,100 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 	return NULL;
 }
 
+/* Names the finished cells that a table of the sweep's label would lack. */
+static char *say_other_labels(struct store *store, const struct sweep *s)
+{
+	enum { NAMED_MOST = 20 };
+	char *runs AUTOFREE = must(strdup("")), *such AUTOFREE = NULL;
+	const char *label = "";
+	size_t n = 0;
+	for (size_t i = 0; i < s->cells; i++) {
+		const struct cell *c = &s->cell[i];
+		const char *own = c->config.harness.label;
+		char *other = NULL;
+		if (c->skip && *own && (n == 0 || strcmp(own, label) == 0))
+			TRY(sql_first(store, &other,
+				      "SELECT ifnull(label, '') FROM run AS r WHERE id = ?1 AND "
+				      "ifnull(label, '') <> ?2 AND status <> 'running' AND NOT "
+				      "EXISTS (SELECT 1 FROM run WHERE label = ?2 AND "
+				      "config_hash = r.config_hash AND status = r.status)",
+				      "it", c->id, own));
+		if (!other)
+			continue;
+		label = own;
+		free(such);
+		such = other;
+		if (n++ < NAMED_MOST) {
+			char *before AUTOFREE = runs;
+			runs = sentence("%s %lld", before, (long long)c->id);
+		}
+	}
+	if (n == 0)
+		return NULL;
+	char *to AUTOFREE = word_quoted(label), *db AUTOFREE = word_quoted(store->path);
+	complain(sentence("%zu finished cell%s another label than %s, such as %s; mvbench relabel "
+			  "%s%s --db=%s changes it",
+			  n, n == 1 ? " has" : "s have", label, *such ? such : "none", to,
+			  n <= NAMED_MOST ? runs : " RUN ...", db));
+	return NULL;
+}
+
+/* Has this cell ended with data of this hash? */
+static bool ended_with(struct store *store, const struct cell *c, const char *hash)
+{
+	struct config before = c->config; /* shallow copy: borrows the pointers */
+	char hex[17], status[16], reason[256];
+	before.harness.data_hash = hash;
+	config_hash(&before, hex);
+	store_cell(store, hex, status, reason);
+	return strcmp(status, "done") == 0;
+}
+
+/* Counts the new cells that would be finished if their data had not changed. */
+static char *say_other_data(struct store *store, const struct sweep *s)
+{
+	struct sql q AUTODONE =
+		sql_select(store, "SELECT DISTINCT data_hash FROM run WHERE data_hash <> ''", "");
+	char **hash AUTOWORDS = NULL;
+	const char *found = NULL;
+	const struct config *of = NULL;
+	size_t n = 0, hashes = 0;
+	while (sql_next(&q))
+		APPEND(hash, hashes, sql_copy(&q, 0));
+	APPEND(hash, hashes, NULL);
+	TRY(sql_done(&q));
+	for (size_t i = 0; i < s->cells; i++) {
+		const struct cell *c = &s->cell[i];
+		bool fresh = !c->status[0] && *c->config.harness.data_hash;
+		size_t k = 0;
+		while (fresh && hash[k] && !ended_with(store, c, hash[k]))
+			k++;
+		if (fresh && hash[k]) {
+			n++;
+			found = hash[k];
+			of = &c->config;
+		}
+	}
+	if (n)
+		complain(sentence("the data have changed: %zu of these cells ended with other data "
+				  "(data-hash %s; %s now has %s)",
+				  n, found, *of->run.data_dir ? of->run.data_dir : "the data set",
+				  of->harness.data_hash));
+	return NULL;
+}
+
+/* Explains why cells are finished, or new, which their options do not show. */
+static char *explain_cells(const struct sweep *s, bool dry_run)
+{
+	struct store *store AUTOCLOSE = NULL;
+	if (s->cells == 0 || access(s->cell[0].config.harness.db, F_OK) != 0)
+		return NULL;
+	TRY(store_open(&store, s->cell[0].config.harness.db, STORE_READ));
+	if (dry_run)
+		TRY(say_other_data(store, s));
+	return say_other_labels(store, s);
+}
+
 static char *run_sweep(void *options, struct arguments *a, int *status)
 {
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
@@ -627,7 +721,8 @@ static char *run_sweep(void *options, struct arguments *a, int *status)
 	TRY(sweep_read(path, a->option, a->options, &sweep, NULL, !f->dry_run));
 	sweep_leave_out(path, &sweep);
 	TRY(sweep_plan(path, &sweep));
-	return sweep_carry_out(&sweep, options, status);
+	TRY(sweep_carry_out(&sweep, options, status));
+	return explain_cells(&sweep, f->dry_run);
 }
 
 const struct command command_sweep = {
@@ -643,7 +738,8 @@ const struct command command_sweep = {
 		"then affects all configurations alike. Columns sweep_round and sweep_seed of "
 		"table run record the order.\n\n"
 		"Several sweeps may share a database: the first one that claims a cell runs "
-		"it.\n\n"
+		"it. A label is no part of a cell: a finished one keeps its label until mvbench "
+		"relabel changes it.\n\n"
 		"Exit status: 0 all cells are done, 1 some failed, or another sweep still "
 		"runs some, 2 refused, or cells were refused when they began, 3 some diverged, "
 		"130 interrupted.",

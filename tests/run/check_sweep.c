@@ -523,6 +523,11 @@ TEST(changed_data_are_another_cell)
 	idx_put_set(500, 60, false, '-');
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
 	expect_said("out", "1 cell, 1 to run, 0 finished", true);
+	expect_said("err",
+		    "mvbench: the data have changed: 1 of these cells ended with other data "
+		    "(data-hash ",
+		    true);
+	expect_said("err", " now has ", true);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
 	expect_in("r.db",
 		  "SELECT count(*), count(DISTINCT data_hash), count(DISTINCT config_hash), "
@@ -532,6 +537,7 @@ TEST(changed_data_are_another_cell)
 	idx_put_set(600, 60, false, '-');
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
 	expect_said("out", "1 cell, 0 to run, 1 finished", true);
+	expect_said("err", "the data have changed", false);
 	/* as many rows, one byte of which is another */
 	size_t n;
 	char *path AUTOFREE = sentence("%s/t10k-images-idx3-ubyte", folder);
@@ -542,6 +548,27 @@ TEST(changed_data_are_another_cell)
 	fclose(f);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
 	expect_said("out", "1 cell, 1 to run, 0 finished", true);
+}
+
+/* A table of the new label would be empty. */
+TEST(finished_cells_of_another_label_are_named)
+{
+	folder_text("job.ini", SMALL "seed = 1,2\n");
+	for (size_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+		expect_said("err", "label", false);
+		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--label=new"), EXIT_OK);
+		expect_said("out", "finished cells were not run again", true);
+		char *says AUTOFREE = sentence(
+			"mvbench: 2 finished cells have another label than new, such as %s; "
+			"mvbench relabel new 1 2 --db=r.db changes it\n",
+			i ? "mine" : "none");
+		expect_said("err", says, true);
+		sql_in("r.db", "UPDATE run SET label = 'mine'");
+	}
+	sql_in("r.db", "UPDATE run SET label = 'new'");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--label=new"), EXIT_OK);
+	expect_said("err", "label", false);
 }
 
 /* Only the program starts the simulator. */

@@ -353,6 +353,19 @@ TEST(wall_times_are_compared_in_turn)
 	shell("test $(wc -l <DIR/turns) = 18");
 }
 
+/* SIGTERM, unlike Ctrl-C, reaches only mvbench. */
+TEST(ended_check_ends_the_run_that_it_times)
+{
+	record(3, "");
+	expect("--save=main", EXIT_OK, "");
+	shell("printf '#!/bin/sh\\n[ $1 = run ] || exec echo mvbench 1\\necho $$ >DIR/pid\\n"
+	      "exec sleep 60\\n' >DIR/other && chmod +x DIR/other");
+	shell("./mvbench check --against=main --time=warn --program=DIR/other --db=DIR/run.db & "
+	      "for i in $(seq 400); do test -s DIR/pid && break; sleep 0.05; done; "
+	      "kill -TERM $!; wait $!; test $? = 143 && sleep 0.5 && "
+	      "! grep -qs sleep /proc/$(cat DIR/pid)/cmdline");
+}
+
 /* The other program gets the options of the cell, also a value that older runs have without a word,
  * and those that are given. */
 TEST(timed_runs_have_the_options_of_their_cell)

@@ -530,13 +530,21 @@ static int draw_figure(struct drawing *d, const struct figure *f, bool explain)
 {
 	struct pictures ps ENDS_WITH(pictures_free) = {.n = 0};
 	char *kinds AUTOFREE = read_value(d, "SELECT count(DISTINCT workload) FROM selected", NULL);
-	bool several = strcmp(kinds, "0") != 0 && strcmp(kinds, "1") != 0;
+	/* in a folder, a name does not depend on what other workloads have */
+	bool several = !d->one_file && strcmp(kinds, "0") != 0 && strcmp(kinds, "1") != 0;
 	char *wrong = figure_query(d, f, &ps);
 	int status = EXIT_OK;
 	if (wrong) {
 		meter_end(d->meter);
 		complain(wrong);
 		return d->stuck ? EXIT_USER : EXIT_FAILED;
+	}
+	if (d->one_file && ps.n > 1) {
+		meter_end(d->meter);
+		fprintf(stderr,
+			"mvbench: --out=%s%s: %zu workloads have data for %s, so each has a file "
+			"with its name; --where=\"workload='NAME'\" chooses one\n",
+			d->out, d->end, ps.n, f->name);
 	}
 	for (size_t i = 0; i < ps.n && status == EXIT_OK; i++)
 		status = draw_picture(d, f, &ps.picture[i], i, several || ps.n > 1);

@@ -165,13 +165,10 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	if (!o->out[0])
 		return sentence("--out: give a folder or a file, as in --out=%s", folder_default);
 	if (!end) {
-		static const char *const others[] = {"ps", "jpg", "jpeg", "gif", "html"};
-		const char *dot = strrchr(o->out, '.');
-		for (size_t i = 0; dot && i < sizeof(others) / sizeof(*others); i++)
-			if (strcmp(dot + 1, others[i]) == 0 && !is_folder(o->out))
-				return sentence(
-					"--out=%s: a file must end in .png, .svg, .pdf, .eps or "
-					".tex",
+		const char *slash = strrchr(o->out, '/'), *last = slash ? slash + 1 : o->out;
+		if (*last && strchr(last + 1, '.') && !is_folder(o->out))
+			return sentence("--out=%s: a file must end in .png, .svg, .pdf, .eps or "
+					".tex; the name of a new folder with a dot in /",
 					o->out);
 		int failed = folder_make(o->out);
 		if (failed)
@@ -194,6 +191,7 @@ static char *settle_out(struct drawing *d, const struct plot_options *o, size_t 
 	*stem = must(strndup(o->out, strlen(o->out) - strlen(end)));
 	d->out = *stem;
 	d->end = end;
+	d->one_file = true;
 	return NULL;
 }
 
@@ -210,25 +208,6 @@ static char *check_axes(const struct axes *a, const char *const *word, size_t wo
 	return *a->x && *a->y ? NULL : sentence("give --x and --y, as in %s", example);
 }
 
-/* NULL, or a sentence: no run has this label. */
-static char *check_label(struct store *s, const char *label)
-{
-	struct sql q AUTODONE =
-		sql_select(s, "SELECT DISTINCT label FROM main.run WHERE label <> ''", "");
-	char **name AUTOWORDS = NULL, *wrong = NULL;
-	size_t n = 0;
-	bool found = !*label;
-	while (sql_next(&q)) {
-		APPEND(name, n, sql_copy(&q, 0));
-		found |= strcmp(name[n - 1], label) == 0;
-	}
-	APPEND(name, n, NULL);
-	if (!found)
-		wrong = no_such("label", "--label=", label, (const char *const *)name, n - 1,
-				"mvbench table --runs lists them");
-	return wrong ? wrong : sql_done(&q);
-}
-
 static char *prepare_figures(struct drawing *d, const struct plot_options *o,
 			     const struct figures *fs, const char *const *word, size_t words,
 			     const struct figure **wanted)
@@ -240,7 +219,6 @@ static char *prepare_figures(struct drawing *d, const struct plot_options *o,
 	for (size_t i = 0; !words && i < fs->n; i++)
 		wanted[i] = &fs->figure[i];
 	TRY(store_open(&d->store, o->select.db, STORE_READ));
-	TRY(check_label(d->store, o->select.label));
 	TRY(plot_choose(d->store, &o->select, fs->folder, false));
 	for (size_t i = 0; wanted[i]; i++)
 		if (strcmp(wanted[i]->name, over_commits) == 0)
@@ -326,4 +304,5 @@ const struct command command_plot = {
 	.words = figures_each,
 	.run = run_plot,
 	.more = plot_more_help,
+	.interrupted = STARTS_AGAIN,
 };

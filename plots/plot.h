@@ -47,6 +47,7 @@ struct drawing { /* shared by all figures of one command */
 	const char *format;           /* png, svg, pdf, eps or tex */
 	double width_units, width_pt; /* see style.gp; 0 = any */
 	const char *out, *end;        /* a path is OUT/NAME-WORKLOAD.FORMAT, or OUT-WORKLOAD END */
+	bool one_file; /* --out names a file: its name stays if there is one picture */
 	const char *title;
 	bool summary; /* the title is the figure's own */
 	bool where;   /* was --where given? */

@@ -516,4 +516,5 @@ const struct command command_report = {
 	.size = sizeof(OWNER),
 	.example = "--out=report.html",
 	.run = report_command,
+	.interrupted = STARTS_AGAIN,
 };

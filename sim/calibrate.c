@@ -328,7 +328,10 @@ int calibration_repeat(const struct config *given, int workers, bool far, bool s
 	know_file(c.harness.db);
 	int status = launch(&c, words, measure, &m, NULL, &page, &why);
 	know_file(c.harness.db);
-	complain_if(why);
+	if (status == EXIT_INTERRUPTED) /* the command says that */
+		free(why);
+	else
+		complain_if(why);
 	if (!status && page && page->interrupted) /* when the run was already done */
 		status = EXIT_INTERRUPTED;
 	return status;
@@ -530,4 +533,5 @@ const struct command command_calibrate = {
 	.run_options = true,
 	.example = "--workload=mlp",
 	.run = run_calibrate,
+	.interrupted = STARTS_AGAIN,
 };

@@ -334,8 +334,7 @@ static void do_runs(struct doing *d, const struct cells *c, const struct validat
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (d->status == EXIT_INTERRUPTED)
 		fprintf(stderr,
-			"mvbench: interrupted: %zu of %zu runs are recorded; --only=report "
-			"reports them\n",
+			"mvbench: %zu of %zu runs are recorded; --only=report reports them\n",
 			d->ended, d->runs);
 }
 
@@ -451,4 +450,5 @@ const struct command command_validate = {
 	.size = sizeof(OWNER),
 	.run_options = true,
 	.run = run_validate,
+	.interrupted = STARTS_AGAIN,
 };

@@ -715,7 +715,8 @@ static char *find_turns(struct setup *u, const struct advise_options *o, const c
 	for (int k = 0; k < 4 && some > 1 && !wrong && *status != EXIT_INTERRUPTED; k += 2) {
 		struct text t;
 		FILE *f = text_open(&t);
-		for (int j = k; j < k + 2 && !wrong && (k || rate > 0); j++) {
+		for (int j = k;
+		     j < k + 2 && !wrong && (k || rate > 0) && *status != EXIT_INTERRUPTED; j++) {
 			double by = j % 2 ? 2 : 0.5;
 			wrong = turn(u, o, copy, order, some, what[j], k ? 0 : by * rate,
 				     k ? by : 1, f, status);
@@ -977,4 +978,5 @@ const struct command command_advise = {
 	.run_options = true,
 	.example = "--workload=mlp",
 	.run = run_advise,
+	.interrupted = STARTS_AGAIN,
 };

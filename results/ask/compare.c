@@ -151,4 +151,5 @@ const struct command command_compare = {
 	.size = sizeof(OWNER),
 	.pages = true,
 	.run = compare,
+	.interrupted = STARTS_AGAIN,
 };

@@ -360,4 +360,5 @@ const struct command command_history = {
 	.pages = true,
 	.run = history,
 	.more = more_help,
+	.interrupted = STARTS_AGAIN,
 };

@@ -24,19 +24,24 @@ WITH kind AS MATERIALIZED (
 varied AS MATERIALIZED (
 	SELECT workload, e.key FROM kind AS k CROSS JOIN json_each(config_key) AS e GROUP BY workload, e.key
 	HAVING min(atom) <> max(atom) OR count(*) < (SELECT count(*) FROM kind AS o WHERE o.workload = k.workload)),
+-- Other data have the next number, whichever runs are chosen: a hash does not say which data are newer.
+data AS MATERIALIZED (
+	SELECT data_hash, row_number() OVER (ORDER BY min(id)) AS number
+	FROM main.run WHERE data_hash <> '' GROUP BY data_hash),
 -- those of each configuration, except those in the short name (+2s: on servers), those that are not
 -- chosen yet, and those that do not apply: tables, vectors of GPUs, simulations. owner: 'asgd.' of an option of a
 -- plug-in; these are last, before the label.
 setting AS MATERIALIZED (
 	SELECT k.one, k.workload, k.strategy, ifnull(i.stored, '') LIKE 'used%' AS chosen, ifnull(i.label, 98) AS place,
 		iif(i.name IS NULL, substr(e.key, 1, instr(e.key, '.')), '') AS owner,
-		CASE WHEN i.name = 'label' THEN '' ELSE ifnull(i.name, e.key) END AS name,
-		CASE WHEN i.type = 'RATE' AND e.atom >= 1e9 THEN format('%ggbit', e.atom / 1e9)
+		CASE i.name WHEN 'label' THEN '' WHEN 'data-hash' THEN 'data' ELSE ifnull(i.name, e.key) END AS name,
+		CASE WHEN d.number THEN d.number WHEN i.type = 'RATE' AND e.atom >= 1e9 THEN format('%ggbit', e.atom / 1e9)
 			WHEN i.type = 'RATE' AND e.atom > 0 THEN format('%gmbit', e.atom / 1e6)
 			WHEN e.type = 'real' THEN format('%g', e.atom) WHEN i.type IS NOT 'BOOL' THEN e.atom
 			WHEN e.atom THEN iif(i.def, '', 'true') ELSE 'false' END AS value
 	FROM kind AS k CROSS JOIN json_each(k.config_key) AS e
 		CROSS JOIN varied AS v ON v.workload = k.workload AND v.key = e.key LEFT JOIN option_info AS i ON i."column" = e.key
+		LEFT JOIN data AS d ON e.key = 'data_hash' AND d.data_hash = e.atom
 	WHERE ifnull(i.label, 98) > 0 AND NOT (e.key = 'table_home' AND e.atom = 'servers')
 		AND NOT (e.key = 'network' AND k.config_key ->> 'lab_rate' <> '') -- which contains it
 		AND NOT ifnull(i.stored LIKE 'used%' AND e.atom = 'auto', 0)

@@ -435,4 +435,5 @@ const struct command command_table = {
 	.pages = true,
 	.run = table,
 	.more = more_help,
+	.interrupted = STARTS_AGAIN,
 };

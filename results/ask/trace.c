@@ -231,4 +231,5 @@ const struct command command_trace = {
 	.run_options = true,
 	.run = run_trace,
 	.more = more,
+	.interrupted = STARTS_AGAIN,
 };

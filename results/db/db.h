@@ -67,6 +67,8 @@ void database_columns(struct store *s, FILE *f);
 /* Executes `what`, the text of a statement up to its WHERE, on the rows of run_summary that fulfil
  * the condition and have the label ("" = all). NULL or a sentence. */
 char *database_selected(struct store *s, const char *what, const char *where, const char *label);
+/* NULL, or a sentence: no run has this label ("" = any). The three below call it. */
+char *label_check(struct store *s, const char *label);
 /* Makes the temporary table listed (id) of these runs. */
 char *database_list(struct store *s, const char *where, const char *label);
 /* Restricts statistics to some runs: on this connection run_summary becomes a table of the runs

@@ -469,8 +469,27 @@ char *database_selected(struct store *s, const char *what, const char *where, co
 	return *where ? select_in_time(s, sql, label) : sql_change(s, sql, "t", label);
 }
 
+char *label_check(struct store *s, const char *label)
+{
+	struct sql q AUTODONE =
+		sql_select(s, "SELECT DISTINCT label FROM main.run WHERE label <> ''", "");
+	char **name AUTOWORDS = NULL, *wrong = NULL;
+	size_t n = 0;
+	bool found = !*label;
+	while (sql_next(&q)) {
+		APPEND(name, n, sql_copy(&q, 0));
+		found |= strcmp(name[n - 1], label) == 0;
+	}
+	APPEND(name, n, NULL);
+	if (!found)
+		wrong = no_such("label", "--label=", label, (const char *const *)name, n - 1,
+				"mvbench table --runs lists them");
+	return wrong ? wrong : sql_done(&q);
+}
+
 char *database_list(struct store *s, const char *where, const char *label)
 {
+	TRY(label_check(s, label));
 	TRY(sql_script(s, "DROP TABLE IF EXISTS temp.listed"));
 	return database_selected(s, "CREATE TEMP TABLE listed AS SELECT id FROM run_summary", where,
 				 label);
@@ -478,6 +497,7 @@ char *database_list(struct store *s, const char *where, const char *label)
 
 char *database_take(struct store *s, const char *where, const char *label, bool busy)
 {
+	TRY(label_check(s, label));
 	TRY(sql_script(s, "PRAGMA temp_store = MEMORY"));
 	TRY(database_selected(s, "CREATE TEMP TABLE run_summary AS SELECT * FROM main.run_summary",
 			      where, label));

@@ -170,7 +170,6 @@ static char *against(struct check *c, int *status)
 	if (strcmp(c->o->rerun, "never") != 0)
 		TRY(gate_make(c, &interrupted));
 	if (interrupted) {
-		fprintf(stderr, "mvbench: interrupted; the same command continues\n");
 		*status = EXIT_INTERRUPTED;
 		return NULL;
 	}
@@ -323,4 +322,5 @@ const struct command command_check = {
 	.size = sizeof(OWNER),
 	.run_options = true,
 	.run = check,
+	.interrupted = GOES_ON,
 };

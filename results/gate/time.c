@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -37,6 +38,7 @@ static void exec_program(const void *ctx)
 {
 	const struct program *p = ctx;
 	sigprocmask(SIG_SETMASK, p->signals, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* a signal to this process only ends both */
 	dup2(open("/dev/null", O_RDONLY), STDIN_FILENO);
 	dup2(p->error, STDERR_FILENO);
 	execv(p->words[0], p->words);

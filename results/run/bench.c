@@ -251,7 +251,10 @@ static char *bench(const struct config *c, const struct bench_flags *f, int *sta
 	int own = stdout_hold();
 	*status = launch(c, (const char *const *)words, NULL, NULL, NULL, &page, &why);
 	stdout_release(own);
-	complain_if(why);
+	if (*status == EXIT_INTERRUPTED) /* the command says that */
+		free(why);
+	else
+		complain_if(why);
 	return NULL;
 }
 
@@ -288,4 +291,5 @@ const struct command command_bench = {
 	.size = sizeof(OWNER),
 	.run_options = true,
 	.run = run_bench,
+	.interrupted = STARTS_AGAIN,
 };

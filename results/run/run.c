@@ -326,7 +326,7 @@ static char *say_lost_rows(const struct config *c, const struct outcome *o)
 
 void outcome_print(const struct config *c, const struct outcome *o, enum format format)
 {
-	if (o->why)
+	if (o->why && o->status != EXIT_INTERRUPTED) /* the command says that */
 		fprintf(stderr, "mvbench: %s\n", o->why);
 	if (o->id == 0)
 		return;
@@ -591,4 +591,5 @@ const struct command command_run = {
 	.example = "--workload=mlp",
 	.run = command,
 	.more = run_more_help,
+	.interrupted = "with --save the same command continues, otherwise it starts again",
 };

@@ -293,4 +293,5 @@ const struct command command_spread = {
 	.options = options,
 	.size = sizeof(OWNER),
 	.run = spread,
+	.interrupted = GOES_ON,
 };

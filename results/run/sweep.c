@@ -304,6 +304,7 @@ struct doing {
 	size_t left, ended; /* cells to run; how many of them have ended */
 	nsec began;
 	bool interrupted;
+	sigset_t before;    /* blocked signals, before the sweep blocked more */
 	struct meter meter; /* of cells that run side by side */
 };
 
@@ -369,12 +370,14 @@ static char *claim_cell(const struct doing *d, const struct cell *c, bool *taken
 }
 
 /* Runs one cell in this process; returns its exit status, or OF_ANOTHER. */
-static int do_cell(const struct doing *d, const struct cell *c, bool alone)
+static int do_cell(struct doing *d, const struct cell *c, bool alone)
 {
 	bool taken = false;
 	char *wrong = claim_cell(d, c, &taken);
-	if (wrong)
-		return complain(wrong);
+	if (wrong) {
+		complain(wrong);
+		return end_is_requested() ? EXIT_INTERRUPTED : EXIT_USER;
+	}
 	if (!taken)
 		return OF_ANOTHER;
 	char before[64];
@@ -393,6 +396,8 @@ static int do_cell(const struct doing *d, const struct cell *c, bool alone)
 		complain_if(run_mark_failed(&c->config, c->id, NULL, o.why));
 	}
 	print_result(d, c, &o);
+	/* also if the cell ended by itself: mpirun gives its ranks a second before it ends them */
+	d->interrupted |= o.page && o.page->interrupted;
 	outcome_fini(&o);
 	return status;
 }
@@ -441,7 +446,7 @@ static void cell_ended(struct doing *d, struct cell *c, int status)
 
 static void do_in_turn(struct doing *d)
 {
-	for (size_t i = 0; i < d->sweep->cells && !d->interrupted; i++)
+	for (size_t i = 0; i < d->sweep->cells && !d->interrupted && !end_is_requested(); i++)
 		if (!d->sweep->cell[i].skip)
 			cell_ended(d, &d->sweep->cell[i], do_cell(d, &d->sweep->cell[i], true));
 }
@@ -452,8 +457,7 @@ struct job {
 };
 
 /* Runs the cell in a process of its own, with the signals that the sweep had before. */
-static void start_job(const struct doing *d, struct job *job, struct cell *cell,
-		      const sigset_t *signals)
+static void start_job(struct doing *d, struct job *job, struct cell *cell)
 {
 	fflush(NULL);
 	*job = (struct job){.pid = fork(), .cell = cell};
@@ -462,7 +466,7 @@ static void start_job(const struct doing *d, struct job *job, struct cell *cell,
 		return;
 	setpgid(0, 0); /* Ctrl-C reaches only the parent */
 	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	sigprocmask(SIG_SETMASK, signals, NULL);
+	sigprocmask(SIG_SETMASK, &d->before, NULL);
 	int status = do_cell(d, cell, false);
 	fflush(NULL);
 	_exit(status);
@@ -507,7 +511,7 @@ static void do_side_by_side(struct doing *d)
 		for (int64_t k = 0; k < d->flags->jobs && !d->interrupted; k++) {
 			struct cell *cell = job[k].pid ? NULL : next_cell(d, &next);
 			if (cell) {
-				start_job(d, &job[k], cell, &before);
+				start_job(d, &job[k], cell);
 				running++;
 			}
 		}
@@ -600,12 +604,111 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 				s->cell[i].plan.cores, plural(s->cell[i].plan.cores));
 			break;
 		}
+	/* Between two cells, too, a signal must end the sweep, and not without its last line. */
+	sigset_t signals = end_signals();
+	sigprocmask(SIG_BLOCK, &signals, &d.before);
 	if (f->jobs > 1 || f->until)
 		do_side_by_side(&d);
 	else
 		do_in_turn(&d);
+	d.interrupted |= end_take();
+	sigprocmask(SIG_SETMASK, &d.before, NULL);
 	*status = sum_up_cells(&d);
 	return NULL;
+}
+
+/* Names the finished cells that a table of the sweep's label would lack. */
+static char *say_other_labels(struct store *store, const struct sweep *s)
+{
+	enum { NAMED_MOST = 20 };
+	char *runs AUTOFREE = must(strdup("")), *such AUTOFREE = NULL;
+	const char *label = "";
+	size_t n = 0;
+	for (size_t i = 0; i < s->cells; i++) {
+		const struct cell *c = &s->cell[i];
+		const char *own = c->config.harness.label;
+		char *other = NULL;
+		if (c->skip && *own && (n == 0 || strcmp(own, label) == 0))
+			TRY(sql_first(store, &other,
+				      "SELECT ifnull(label, '') FROM run AS r WHERE id = ?1 AND "
+				      "ifnull(label, '') <> ?2 AND status <> 'running' AND NOT "
+				      "EXISTS (SELECT 1 FROM run WHERE label = ?2 AND "
+				      "config_hash = r.config_hash AND status = r.status)",
+				      "it", c->id, own));
+		if (!other)
+			continue;
+		label = own;
+		free(such);
+		such = other;
+		if (n++ < NAMED_MOST) {
+			char *before AUTOFREE = runs;
+			runs = sentence("%s %lld", before, (long long)c->id);
+		}
+	}
+	if (n == 0)
+		return NULL;
+	char *to AUTOFREE = word_quoted(label), *db AUTOFREE = word_quoted(store->path);
+	complain(sentence("%zu finished cell%s another label than %s, such as %s; mvbench relabel "
+			  "%s%s --db=%s changes it",
+			  n, n == 1 ? " has" : "s have", label, *such ? such : "none", to,
+			  n <= NAMED_MOST ? runs : " RUN ...", db));
+	return NULL;
+}
+
+/* Has this cell ended with data of this hash? */
+static bool ended_with(struct store *store, const struct cell *c, const char *hash)
+{
+	struct config before = c->config; /* shallow copy: borrows the pointers */
+	char hex[17], status[16], reason[256];
+	before.harness.data_hash = hash;
+	config_hash(&before, hex);
+	store_cell(store, hex, status, reason);
+	return strcmp(status, "done") == 0;
+}
+
+/* Counts the new cells that would be finished if their data had not changed. */
+static char *say_other_data(struct store *store, const struct sweep *s)
+{
+	struct sql q AUTODONE =
+		sql_select(store, "SELECT DISTINCT data_hash FROM run WHERE data_hash <> ''", "");
+	char **hash AUTOWORDS = NULL;
+	const char *found = NULL;
+	const struct config *of = NULL;
+	size_t n = 0, hashes = 0;
+	while (sql_next(&q))
+		APPEND(hash, hashes, sql_copy(&q, 0));
+	APPEND(hash, hashes, NULL);
+	TRY(sql_done(&q));
+	for (size_t i = 0; i < s->cells; i++) {
+		const struct cell *c = &s->cell[i];
+		bool fresh = !c->status[0] && *c->config.harness.data_hash;
+		size_t k = 0;
+		while (fresh && hash[k] && !ended_with(store, c, hash[k]))
+			k++;
+		if (fresh && hash[k]) {
+			n++;
+			found = hash[k];
+			of = &c->config;
+		}
+	}
+	if (n)
+		complain(sentence("the data have changed: %zu of these cells ended with other data "
+				  "(data-hash %s; %s now has %s)",
+				  n, found, *of->run.data_dir ? of->run.data_dir : "the data set",
+				  of->harness.data_hash));
+	return NULL;
+}
+
+/* Explains why cells are finished, or new, which their options do not show. */
+static char *explain_cells(const struct sweep *s, bool dry_run)
+{
+	struct store *store AUTOCLOSE = NULL;
+	if (s->cells == 0 || access(s->cell[0].config.harness.db, F_OK) != 0)
+		return NULL;
+	TRY(store_open(&store, s->cell[0].config.harness.db, STORE_READ));
+	if (dry_run)
+		TRY(say_other_data(store, s));
+	return say_other_labels(store, s);
 }
 
 static char *run_sweep(void *options, struct arguments *a, int *status)
@@ -618,7 +721,8 @@ static char *run_sweep(void *options, struct arguments *a, int *status)
 	TRY(sweep_read(path, a->option, a->options, &sweep, NULL, !f->dry_run));
 	sweep_leave_out(path, &sweep);
 	TRY(sweep_plan(path, &sweep));
-	return sweep_carry_out(&sweep, options, status);
+	TRY(sweep_carry_out(&sweep, options, status));
+	return explain_cells(&sweep, f->dry_run);
 }
 
 const struct command command_sweep = {
@@ -634,7 +738,8 @@ const struct command command_sweep = {
 		"then affects all configurations alike. Columns sweep_round and sweep_seed of "
 		"table run record the order.\n\n"
 		"Several sweeps may share a database: the first one that claims a cell runs "
-		"it.\n\n"
+		"it. A label is no part of a cell: a finished one keeps its label until mvbench "
+		"relabel changes it.\n\n"
 		"Exit status: 0 all cells are done, 1 some failed, or another sweep still "
 		"runs some, 2 refused, or cells were refused when they began, 3 some diverged, "
 		"130 interrupted.",
@@ -643,4 +748,5 @@ const struct command command_sweep = {
 	.size = sizeof(OWNER),
 	.run_options = true,
 	.run = run_sweep,
+	.interrupted = GOES_ON,
 };

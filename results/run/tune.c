@@ -546,4 +546,5 @@ const struct command command_tune = {
 	.size = sizeof(OWNER),
 	.run_options = true,
 	.run = tune,
+	.interrupted = GOES_ON,
 };

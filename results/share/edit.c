@@ -32,6 +32,7 @@ static char *choose_edited(struct store *s, const struct select *of, const char 
 	if (words && (*of->where || *of->label))
 		return sentence("%s: give numbers of runs, or --where and --label, not both",
 				word[0]);
+	TRY(label_check(s, of->label));
 	if (!words)
 		return database_selected(s, "INSERT INTO edited SELECT id FROM run_summary",
 					 of->where, of->label);

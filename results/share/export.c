@@ -77,4 +77,5 @@ const struct command command_export = {
 	.size = sizeof(OWNER),
 	.example = "--out=runs.csv",
 	.run = run_export,
+	.interrupted = STARTS_AGAIN,
 };

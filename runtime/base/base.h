@@ -47,6 +47,11 @@ void text_disarm(char *s);
 sigset_t end_signals(void);
 /* Is such a signal pending, because it is blocked? (They are blocked during a run.) */
 bool end_is_requested(void);
+/* The same; the signal is then no longer pending. */
+bool end_take(void);
+/* From here on such a signal prints these words, which must stay, and removes unfinished output
+ * files, before it ends this process. */
+void end_explain(const char *words);
 /* Starts a thread that blocks all signals, which are for the program's own threads. */
 bool thread_start(pthread_t *thread, void *(*loop)(void *self), void *self);
 
@@ -206,6 +211,8 @@ EXPORTED char *output_open(struct output *o, const char *option, const char *pat
 int stream_failure(FILE *f);
 /* Returns wrong, if any; then it removes the new file. */
 EXPORTED char *output_close(struct output *o, char *wrong);
+/* Removes the files of outputs that are open; a signal's handler may call it. */
+void outputs_remove(void);
 
 /* ---- Installed files ---- */
 

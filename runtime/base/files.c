@@ -304,6 +304,27 @@ static char *follow_links(const char *path)
 	return name;
 }
 
+/* Paths of output files that are not complete; a signal's handler may read them at any time. */
+enum { UNFINISHED_MOST = 16 };
+static const char *volatile unfinished[UNFINISHED_MOST];
+
+/* Puts `to` where `from` is; NULL is a free place. */
+static void replace_unfinished(const char *from, const char *to)
+{
+	size_t i = 0;
+	while (i < UNFINISHED_MOST && unfinished[i] != from)
+		i++;
+	if (i < UNFINISHED_MOST)
+		unfinished[i] = to;
+}
+
+void outputs_remove(void)
+{
+	for (size_t i = 0; i < UNFINISHED_MOST; i++)
+		if (unfinished[i])
+			unlink(unfinished[i]);
+}
+
 /* A new file next to the other, with the other's permissions if it exists; locked until it is
  * closed. Removes such files of killed processes. */
 static FILE *open_temporary(struct output *o, const struct stat *old)
@@ -318,8 +339,10 @@ static FILE *open_temporary(struct output *o, const struct stat *old)
 		o->temporary = sentence("%s%s%d-%u.part", folder, start, (int)getpid(), number);
 		fd = open(o->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	} while (fd < 0 && errno == EEXIST && number++ < 1000);
-	if (fd >= 0)
+	if (fd >= 0) {
 		flock(fd, LOCK_SH);
+		replace_unfinished(NULL, o->temporary);
+	}
 	if (fd >= 0 && old && fchmod(fd, old->st_mode & 07777) != 0)
 		errno = 0; /* another user's file: the new one belongs to this user */
 	return fd >= 0 ? fdopen(fd, "w") : NULL;
@@ -327,6 +350,8 @@ static FILE *open_temporary(struct output *o, const struct stat *old)
 
 static void output_free(struct output *o)
 {
+	if (o->temporary)
+		replace_unfinished(o->temporary, NULL);
 	free(o->temporary);
 	free(o->target);
 	free(o->path);

@@ -58,7 +58,11 @@ struct command {
 	/* Prints help after the options; given: the other arguments, or NULL. NULL, or a message.
 	 * The slot is NULL if there is no more help. */
 	char *(*more)(FILE *f, const struct arguments *given);
+	/* What the user can do after Ctrl-C; it follows "interrupted; ". NULL: nothing is said. */
+	const char *interrupted;
 };
+#define GOES_ON      "the same command continues"
+#define STARTS_AGAIN "the same command starts again"
 /* Reads the words after the command's name and runs it, or prints --help; returns the exit
  * status. */
 int command_start(const struct command *c, int argc, char **argv);

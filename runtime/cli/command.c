@@ -238,6 +238,8 @@ static char *command_take_options(const struct command *c, struct arguments *a, 
 /* --help works with any other options. */
 int command_start(const struct command *c, int argc, char **argv)
 {
+	/* its text must outlive this call, because of the handler of end_explain */
+	char *interrupted = NULL;
 	const struct help page = {.f = stdout};
 	struct arguments a;
 	char *wrong = NULL;
@@ -252,6 +254,10 @@ int command_start(const struct command *c, int argc, char **argv)
 	if (wrong)
 		return command_refuse(wrong);
 	void *options AUTOFREE = must(calloc(1, c->size));
+	if (c->interrupted && rank_of_launcher() < 0 && !world_is_virtual) {
+		interrupted = sentence("mvbench: interrupted; %s\n", c->interrupted);
+		end_explain(interrupted);
+	}
 	if (!a.help)
 		wrong = command_take_options(c, &a, options);
 	if (!wrong && (a.help || c->pages) && first_rank())
@@ -262,5 +268,7 @@ int command_start(const struct command *c, int argc, char **argv)
 		wrong = c->run(options, &a, &status);
 	arguments_free(&a);
 	int refused = wrong ? command_refuse(wrong) : EXIT_OK;
+	if (interrupted && status == EXIT_INTERRUPTED)
+		fputs(interrupted, stderr);
 	return status ? status : refused;
 }

@@ -43,6 +43,7 @@ static void flush_and_end(void)
 static void interrupted(int signal)
 {
 	(void)signal;
+	outputs_remove();
 	pager_end();
 	_exit(EXIT_INTERRUPTED);
 }

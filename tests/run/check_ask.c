@@ -257,6 +257,21 @@ TEST(impossible_comparisons_are_refused)
 	says(EXIT_OK, "compare 1 halves", "no test: the work is not the same");
 }
 
+/* The numbers are in the order of time, and do not depend on the chosen runs. */
+TEST(changed_data_are_numbered_in_names)
+{
+	add_two();
+	sql_in("run.db", "UPDATE run SET data_hash = format('%d123456789abcdef', 9 - seed) "
+			 "WHERE strategy = 'serial'");
+	says(EXIT_OK, "table", "serial data=1 ");
+	ck_assert_msg(strstr(output, "serial data=3 ") && strstr(output, "asgd 2w "), "%s", output);
+	says(EXIT_USER, "compare serial 'asgd 2w'",
+	     "these are several configurations, name one: mlp serial data=1; mlp serial data=2; "
+	     "mlp serial data=3");
+	says(EXIT_OK, "compare 'serial data=2' 'asgd 2w'", "serial data=2 ");
+	says(EXIT_OK, "table --where='seed > 1'", "serial data=2 ");
+}
+
 /* Two labels that would be equal if they were cut, and two rates that are printed alike. */
 TEST(configurations_of_one_name_are_not_pooled)
 {

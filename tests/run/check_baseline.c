@@ -198,7 +198,8 @@ TEST(other_configurations_are_refused)
 	expect("--against=main --save=x", EXIT_USER, "give only one of");
 	expect("--save=x --epochs=2", EXIT_USER, "--epochs: there is no such option");
 	expect("--save=x --where=\"lr >\"", EXIT_USER, "--where");
-	expect("--save=x --label=none", EXIT_USER, "none of the finished runs");
+	expect("--save=x --label=none", EXIT_USER, "--label=none: there is no such label");
+	expect("--save=x --where=\"seed = 99\"", EXIT_USER, "none of the finished runs");
 	expect("--against=main --time=warn", EXIT_USER, "--program");
 	int64_t runs = (int64_t)number("SELECT count(*) FROM run");
 	expect("--against=main --rerun=always --time=warn --program=/bin/true", EXIT_USER,
@@ -350,6 +351,19 @@ TEST(wall_times_are_compared_in_turn)
 	shell("sed -i s/3e7/1e-9/ DIR/other");
 	expect("--against=main --time=fail --program=DIR/other", EXIT_FAILED, "1 cell slower");
 	shell("test $(wc -l <DIR/turns) = 18");
+}
+
+/* SIGTERM, unlike Ctrl-C, reaches only mvbench. */
+TEST(ended_check_ends_the_run_that_it_times)
+{
+	record(3, "");
+	expect("--save=main", EXIT_OK, "");
+	shell("printf '#!/bin/sh\\n[ $1 = run ] || exec echo mvbench 1\\necho $$ >DIR/pid\\n"
+	      "exec sleep 60\\n' >DIR/other && chmod +x DIR/other");
+	shell("./mvbench check --against=main --time=warn --program=DIR/other --db=DIR/run.db & "
+	      "for i in $(seq 400); do test -s DIR/pid && break; sleep 0.05; done; "
+	      "kill -TERM $!; wait $!; test $? = 143 && sleep 0.5 && "
+	      "! grep -qs sleep /proc/$(cat DIR/pid)/cmdline");
 }
 
 /* The other program gets the options of the cell, also a value that older runs have without a word,

@@ -102,7 +102,7 @@ TEST(tables_are_exported_as_text)
 	command("export --db=a.db --table=arrivals", EXIT_OK, "11,0,0,0,1,push\r\n");
 	command("export --db=a.db --table=events", EXIT_OK, "11,0,0,1,1,compute,0,1,");
 	command("export --db=a.db --table=places", EXIT_OK, "\r\n11,0,worker,alpha,0,");
-	command("export --db=a.db --table=options --label=nobody", EXIT_OK,
+	command("export --db=a.db --table=options --where='id = 99'", EXIT_OK,
 		"run_id,part,name,value\r\n");
 	ck_assert_ptr_null(strstr(output, "hidden"));
 	command("export --db=a.db --table=rows", EXIT_USER, "--table=rows");
@@ -379,6 +379,8 @@ TEST(runs_are_deleted_and_relabelled)
 	command("relabel good 11 12 12 --db=a.db", EXIT_OK, "2 runs relabelled");
 	expect_in("a.db", "SELECT group_concat(id) FROM run WHERE label = 'good'", "11,12");
 	command("relabel --db=a.db", EXIT_USER, "give a label and runs");
+	command("delete --label=goood --db=a.db", EXIT_USER,
+		"--label=goood: there is no such label; did you mean good?");
 	command("delete --label=good --db=a.db", EXIT_OK, "2 runs deleted");
 	expect_in("a.db", "SELECT group_concat(id) FROM run", "13,20,21");
 	/* all rows of run 11 are gone; its baseline stays */
@@ -396,7 +398,8 @@ TEST(stored_run_is_shown)
 	sql_in("a.db", alpha);
 	command("show 11 --db=a.db", EXIT_OK, "mvbench run --workload=mlp");
 	ck_assert(strstr(output, "a cpu") && strstr(output, "0.875") && !strstr(output, "0.125,"));
-	command("show --label=nobody --db=a.db", EXIT_USER, "latest: a.db has no such run");
+	command("show --label=nobody --db=a.db", EXIT_USER, "there is no such label");
+	command("export --label=nobody --db=a.db", EXIT_USER, "there is no such label");
 	command("status --db=a.db", EXIT_OK, "1 running, 0 pending");
 	ck_assert(strstr(output, "asgd 2w") && strstr(output, "alpha"));
 }

@@ -1591,10 +1591,15 @@ TEST(output_file_is_named)
 	char *text AUTOFREE = folder_read("my.svg");
 	ck_assert_msg(strstr(text, "It's") || strstr(text, "It&apos;s"), "the title is not shown");
 
-	/* Another workload: now one file for each. */
+	/* Another workload: now one file for each, but only for those that have data. */
 	add_run("soft max", "serial", 1, 1, 0.7, "", 2);
-	EXPECT_PLOT(EXIT_OK, "my-mlp.svg\nmy-soft-max.svg\n", "time_epoch", "--db=results.db",
-		    "--out=my.svg");
+	EXPECT_PLOT(EXIT_OK,
+		    "mvbench: --out=my.svg: 2 workloads have data for time_epoch, so each has a "
+		    "file with its name; --where=\"workload='NAME'\" chooses one\n"
+		    "my-mlp.svg\nmy-soft-max.svg\n",
+		    "time_epoch", "--db=results.db", "--out=my.svg");
+	add_run("mlp", "asgd", 2, 1, 0.8, "", 1);
+	EXPECT_PLOT(EXIT_OK, "my.svg\n", "staleness", "--db=results.db", "--out=my.svg");
 	EXPECT_PLOT(EXIT_OK, "my.svg\n", "time_epoch", "--db=results.db", "--out=my.svg",
 		    "--where=workload='mlp'");
 }
@@ -1679,6 +1684,7 @@ static const struct {
 	{"--out=a.png", NULL, "one file holds one figure"},
 	{"--out=a.png", "--format=svg", "disagree"},
 	{"--out=a.gif", NULL, "end in .png, .svg, .pdf, .eps or .tex"},
+	{"--out=figures/a.xyz", NULL, "the name of a new folder with a dot in /"},
 	{"--size=84", NULL, "--size=84: give a width from 36mm to 1000mm"},
 	{"--size=3mm", NULL, "--size=3mm: give a width"},
 	{"--log=y", "--format=png", "speedup: --x, --y, --group and --log are for figure xy"},

@@ -116,6 +116,22 @@ TEST(page_shows_and_escapes_the_results)
 	ck_assert_str_eq(text, again);
 }
 
+/* A gnuplot that ends the report while it draws. */
+TEST(signal_during_a_report_leaves_no_part)
+{
+	new_database("run.db");
+	sql(three);
+	folder_text("gnuplot", "#!/bin/sh\nkill -TERM $PPID\nsleep 1\n");
+	char *command AUTOFREE = sentence(
+		"f=%s; echo older >$f/page.html; chmod +x $f/gnuplot; PATH=$f:$PATH ./mvbench "
+		"report --db=$f/run.db --out=$f/page.html 2>&1; echo status $?; cat $f/page.html; "
+		"ls -A $f | grep -c part",
+		folder);
+	expect_command(1, command,
+		       "mvbench: interrupted; the same command starts again\nstatus 143\nolder\n"
+		       "0\n");
+}
+
 TEST(report_selects_runs_and_refuses_mistakes)
 {
 	new_database("run.db");
@@ -130,7 +146,8 @@ TEST(report_selects_runs_and_refuses_mistakes)
 	expect_page(text, "strategy = &#39;serial&#39; AND seed &lt; 3", true);
 	expect_page(text, "asgd", false);
 	free(text);
-	report("--label=nobody", EXIT_OK, "page.html");
+	report("--label=nobody", EXIT_USER, "mvbench: --label=nobody: there is no such label");
+	report("--where='seed = 99'", EXIT_OK, "page.html");
 	text = folder_read("page.html");
 	expect_page(text, "No run in this database matches", true);
 	free(text);

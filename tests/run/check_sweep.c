@@ -418,6 +418,51 @@ TEST(interrupted_sweep_resumes)
 	expect_said("out", "2/2", true);
 }
 
+/* mvbench, which lies next to the program of the tests. */
+static char *mvbench_path(void)
+{
+	char *self AUTOFREE = program_path();
+	return sentence("%.*s/mvbench", (int)(strrchr(self, '/') - self), self);
+}
+
+/* The watcher is stopped until the cell's process has ended, so that the signal comes too late for
+ * this cell. The shell lets its background commands ignore SIGINT. */
+TEST(signal_at_the_end_of_a_cell_ends_the_sweep)
+{
+	folder_text("job.ini",
+		    "[a]\nworkload = perceptron\nbatch = 100\nepochs = 200\nseed = 1..4\n");
+	char *program AUTOFREE = mvbench_path();
+	char *command AUTOFREE = sentence(
+		"ASAN_OPTIONS=detect_leaks=0 %s sweep job.ini --db=r.db >said 2>&1 & run=$!; "
+		"for i in $(seq 1000); do pgrep -P $run >child && break; sleep 0.01; done; "
+		"kill -STOP $run; for i in $(seq 400); do pgrep -r Z -P $run >child && break; "
+		"sleep 0.05; done; kill -TERM $run; kill -CONT $run; wait $run; echo status $?; "
+		"cat said",
+		program);
+	expect_command(EXIT_OK, command, "status 130\n");
+	ck_assert_msg(strstr(output, "mvbench: interrupted; the same command continues\n"), "%s",
+		      output);
+	expect_in("r.db",
+		  "SELECT sum(status = 'done') > 0, sum(status = 'failed'), "
+		  "sum(status = 'pending') > 0 FROM run",
+		  "1,0,1");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+	expect_said("out", "4 cells: 4 done, 0 diverged, 0 failed, 0 left; finished", true);
+}
+
+TEST(pending_signal_begins_no_cell)
+{
+	folder_text("job.ini", SMALL "seed = 1,2\n");
+	char *program AUTOFREE = mvbench_path();
+	char *command AUTOFREE = sentence("env --block-signal=INT sh -c 'kill -INT $$; exec %s "
+					  "sweep job.ini --db=r.db' 2>&1",
+					  program);
+	expect_command(EXIT_INTERRUPTED, command, "2 cells: 0 done, 0 diverged, 0 failed, 2 left");
+	ck_assert_msg(strstr(output, "mvbench: interrupted; the same command continues\n"), "%s",
+		      output);
+	expect_in("r.db", "SELECT group_concat(status) FROM run", "pending,pending");
+}
+
 /* Drift of a machine must not affect one section or one seed only. The database records the
  * order; rows are numbered as in the file. */
 TEST(sweep_runs_in_blocks_and_records_them)
@@ -478,6 +523,11 @@ TEST(changed_data_are_another_cell)
 	idx_put_set(500, 60, false, '-');
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
 	expect_said("out", "1 cell, 1 to run, 0 finished", true);
+	expect_said("err",
+		    "mvbench: the data have changed: 1 of these cells ended with other data "
+		    "(data-hash ",
+		    true);
+	expect_said("err", " now has ", true);
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
 	expect_in("r.db",
 		  "SELECT count(*), count(DISTINCT data_hash), count(DISTINCT config_hash), "
@@ -487,6 +537,7 @@ TEST(changed_data_are_another_cell)
 	idx_put_set(600, 60, false, '-');
 	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
 	expect_said("out", "1 cell, 0 to run, 1 finished", true);
+	expect_said("err", "the data have changed", false);
 	/* as many rows, one byte of which is another */
 	size_t n;
 	char *path AUTOFREE = sentence("%s/t10k-images-idx3-ubyte", folder);
@@ -499,12 +550,32 @@ TEST(changed_data_are_another_cell)
 	expect_said("out", "1 cell, 1 to run, 0 finished", true);
 }
 
+/* A table of the new label would be empty. */
+TEST(finished_cells_of_another_label_are_named)
+{
+	folder_text("job.ini", SMALL "seed = 1,2\n");
+	for (size_t i = 0; i < 2; i++) {
+		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db"), EXIT_OK);
+		expect_said("err", "label", false);
+		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--label=new"), EXIT_OK);
+		expect_said("out", "finished cells were not run again", true);
+		char *says AUTOFREE = sentence(
+			"mvbench: 2 finished cells have another label than new, such as %s; "
+			"mvbench relabel new 1 2 --db=r.db changes it\n",
+			i ? "mine" : "none");
+		expect_said("err", says, true);
+		sql_in("r.db", "UPDATE run SET label = 'mine'");
+	}
+	sql_in("r.db", "UPDATE run SET label = 'new'");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--label=new"), EXIT_OK);
+	expect_said("err", "label", false);
+}
+
 /* Only the program starts the simulator. */
 static void simulated_sweep(void)
 {
-	char *self AUTOFREE = program_path();
-	char *command AUTOFREE = sentence("%.*s/mvbench sweep job.ini --db=r.db 2>&1",
-					  (int)(strrchr(self, '/') - self), self);
+	char *program AUTOFREE = mvbench_path();
+	char *command AUTOFREE = sentence("%s sweep job.ini --db=r.db 2>&1", program);
 	expect_command(EXIT_OK, command, "1 cell: 1 done");
 }
 

@@ -14,6 +14,8 @@ db=$out/shapes.db
 mkdir -p "$out"
 rm -f "$db" "$db-wal" "$db-shm"
 failed=0
+left=$*
+trap 'echo "interrupted: make shapes SHAPES=\"$left\" goes on" >&2; exit 130' INT TERM
 
 # Simulated times do not depend on the machine's load. A run that diverges (3) is a valid result. A terminal gets the
 # sweep's bar.
@@ -75,6 +77,7 @@ for shape; do
 	13 | 14 | 15) draw "$shape" accuracy_bytes ;;
 	16 | 17 | 18 | 19 | 20 | 21) draw "$shape" loss_time ;;
 	esac
+	left=${left#* }
 done
 echo "The runs are in $db, the figures beside it."
 exit $failed

@@ -1769,7 +1769,8 @@ TEST(table_refuses_invalid_options)
 	make_empty_store();
 	ck_table(0, NULL, "holds no runs yet", WORDS(NULL));
 	sql(four_configurations);
-	ck_table(0, NULL, "none of the 8 runs", WORDS("--label=x"));
+	ck_table(0, NULL, "none of the 8 runs", WORDS("--where=workers = 99"));
+	ck_table(2, "", "--label=x: there is no such label", WORDS("--label=x"));
 	ck_table(2, "", "did you mean --where", WORDS("--wher=1"));
 	ck_table(2, "", "no such column: wrkers", WORDS("--where=wrkers=1"));
 	ck_table(2, "", "test_accuracy", WORDS("--where=wrkers=1"));

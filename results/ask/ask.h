@@ -51,7 +51,4 @@ enum { SERIES_MOST = 1000 }; /* values of a fit */
  * there is one segment. */
 void steps_find(const double *x, const size_t *end, size_t n, bool *begins, double *level);
 
-/* Does --sync-every matter to this strategy, as its epoch_time says (advise.c)? */
-bool strategy_has_interval(const struct strategy *s);
-
 #endif

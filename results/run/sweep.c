@@ -608,6 +608,22 @@ char *sweep_carry_out(struct sweep *s, const struct sweep_flags *f, int *status)
 	return NULL;
 }
 
+/* A job file may have one interval for all strategies; on the command line it was meant for these
+ * cells. */
+static void say_interval_ignored(const struct sweep *s, const struct arguments *a)
+{
+	size_t i = 0;
+	if (!arguments_value(a, "sync-every"))
+		return;
+	while (i < s->cells && !s->cell[i].config.interval_ignored)
+		i++;
+	if (i < s->cells)
+		fprintf(stderr,
+			"mvbench: --sync-every has no effect on some cells, such as those of %s: "
+			"it has no interval\n",
+			s->cell[i].config.run.strategy);
+}
+
 static char *run_sweep(void *options, struct arguments *a, int *status)
 {
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
@@ -618,6 +634,7 @@ static char *run_sweep(void *options, struct arguments *a, int *status)
 	TRY(sweep_read(path, a->option, a->options, &sweep, NULL, !f->dry_run));
 	sweep_leave_out(path, &sweep);
 	TRY(sweep_plan(path, &sweep));
+	say_interval_ignored(&sweep, a);
 	return sweep_carry_out(&sweep, options, status);
 }
 

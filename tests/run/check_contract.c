@@ -221,6 +221,8 @@ static const struct {
 	{"wrong_wants_layer", "--strategy=allreduce", "only for layers that wants_layer names", 2,
 	 false},
 	{"wrong_meets", "--strategy=periodic", "strategy periodic: .meets is MEETS_NEVER", 2, true},
+	{"wrong_interval", "--strategy=allreduce",
+	 "strategy allreduce reads --sync-every, but its epoch_time has no X", 2, true},
 	{"wrong_host", "--strategy=serial", "workload mlp: .host is not set", 1, false},
 	{"wrong_layers", "--strategy=serial", "workload mlp: its gradient calls layer_ready", 1,
 	 false},

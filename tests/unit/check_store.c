@@ -409,11 +409,12 @@ TEST(config_hash_and_config_key_agree)
 			other_value(o, value, sizeof value);
 		/* with initial-model given, the file of --init-from is not read */
 		struct setting set[] = {{"platform", "sim"},
+					{"strategy", "periodic"},
 					{"initial-model", "0123456789abcdef"},
 					{o->name, value}};
 		struct store *s = open_store(STORE_WRITE);
 		struct config c;
-		for (size_t n = 2; n <= 3; n++) {
+		for (size_t n = 3; n <= 4; n++) {
 			ck_fine(config_init(&c, set, n, false));
 			ck_fine(store_pend(s, &c, &(int64_t){0}, 0, 0));
 			config_fini(&c);

@@ -615,6 +615,7 @@ TEST(unknown_columns_suggest_similar_ones)
 	says(EXIT_USER, "table --sort=-configuratoin", "did you mean configuration?");
 	says(EXIT_USER, "table --columns=workload,wokers",
 	     "--columns=wokers: there is no such column; did you mean workers?");
+	says(EXIT_USER, "table --columns=not_done", "did you mean not done?");
 	says(EXIT_USER, "table --columns=qqqqqqq", "there is no such column; there are workload, ");
 	/* runs have other columns */
 	says(EXIT_USER, "table --sort=reason", "--sort=reason: there is no such column");

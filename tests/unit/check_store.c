@@ -1668,6 +1668,23 @@ TEST(table_fits_the_terminal)
 	ck_assert_msg(widest_line(strtok(whole, "\n")) > 100, "%s", whole);
 }
 
+TEST(wide_table_begins_with_the_important_columns)
+{
+	make_empty_store();
+	sql(four_configurations);
+	setenv("COLUMNS", "80", 1);
+	ck_assert_int_eq(table(WORDS("--top=0", "--where=id > 0")), 0);
+	char *out AUTOFREE = folder_read("out"),
+		  *joined AUTOFREE = text_replaced(out, " \\\n    ", " "),
+		  *command AUTOFREE = sentence("\nmvbench table --db=%s --top=0 --where='id > 0' | "
+					       "less -S\n",
+					       path);
+	ck_assert_msg(strstr(joined, command), "no %s in\n%s", command, joined);
+	*strstr(out, "\n\n") = '\0'; /* the first part */
+	ck_assert_msg(strstr(out, " n ") && strstr(out, "accuracy %") && strstr(out, "epoch s"),
+		      "%s", out);
+}
+
 /* The first line is a command, to be copied whole. */
 TEST(long_values_of_show_fit_the_terminal)
 {
@@ -1705,10 +1722,42 @@ TEST(table_is_latex)
 					   "\\bottomrule\n\\end{tabular}\n"};
 	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
 		ck_assert_msg(strstr(out, says[i]), "%s is not in:\n%s", says[i], out);
-	/* what follows is a comment */
-	for (char *line = strtok(strstr(out, "\\end{tabular}\n") + 14, "\n"); line;
-	     line = strtok(NULL, "\n"))
-		ck_assert_msg(*line == '%', "%s", line);
+}
+
+static void ck_in(const char *text, const char *what, bool there)
+{
+	ck_assert_msg((strstr(text, what) != NULL) == there, "\"%s\" is %s in:\n%s", what,
+		      there ? "not" : "", text);
+}
+
+/* The most important columns that have values, and the mark of a busy machine explained below. */
+TEST(latex_table_fits_a_paper)
+{
+	make_empty_store();
+	sql(four_configurations);
+	sql("UPDATE epoch SET run_delay_s = 0.5 * seconds WHERE run_id = 4");
+	ck_assert_int_eq(table(WORDS("--format=latex")), 0);
+	char *out AUTOFREE = folder_read("out"), *head = strstr(out, "\\toprule\n") + 9;
+	const char *note = strstr(out, "\\end{tabular}\n") + 14;
+	ck_assert_ptr_eq(strstr(note, "\\par\\smallskip{\\footnotesize"), note);
+	ck_assert_str_eq(note + strlen(note) - 6, "\\par}\n");
+	ck_in(note, "*: in 1 run a worker had less than 90 \\% of its core", true);
+	ck_in(note, "-{}-busy=drop", true);
+	ck_in(note, "95 \\% interval of the median", true);
+	ck_in(note, "versus", false);
+	head[strcspn(head, "\n")] = '\0';
+	ck_assert_msg(occurrences(head, " & ") == 6, "%s", head);
+	ck_in(head, "accuracy \\%", true);
+	ck_in(head, "epoch s", true);
+	ck_in(head, "speedup", true);
+	/* without a run of serial the speed-up has no value */
+	sql("DELETE FROM run WHERE strategy = 'serial'");
+	ck_assert_int_eq(table(WORDS("--format=latex")), 0);
+	char *none AUTOFREE = folder_read("out");
+	ck_in(none, "speedup", false);
+	ck_assert_int_eq(table(WORDS("--format=latex", "--columns=configuration,samples/s")), 0);
+	char *asked AUTOFREE = folder_read("out");
+	ck_in(asked, "samples/s", true);
 }
 
 TEST(table_shows_dropped_pushes_only_if_any)

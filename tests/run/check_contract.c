@@ -162,6 +162,13 @@ TEST(periodic_reports_are_stored_and_shown)
 	record_run("--workload=softmax --strategy=allreduce --workers=2 --batch=24 --epochs=1");
 	status = command_output(show, text, sizeof text);
 	ck_assert_msg(status == 0 && !strstr(text, "reported"), "%s", text);
+	/* its interval is in its name */
+	record_run("--workload=softmax --strategy=periodic --workers=2 --batch=24 --epochs=1 "
+		   "--sync-every=4");
+	char *fixed AUTOFREE =
+		sentence("./mvbench table --db=%s/run.db --where='id = 3' 2>&1", folder);
+	status = command_output(fixed, text, sizeof text);
+	ck_assert_msg(status == 0 && strstr(text, "X=4") && !strstr(text, "reported"), "%s", text);
 }
 
 /* ---- comm ---- */

@@ -1645,6 +1645,12 @@ static int occurrences(const char *text, const char *what)
 	return n;
 }
 
+static void ck_in(const char *text, const char *what, bool there)
+{
+	ck_assert_msg((strstr(text, what) != NULL) == there, "\"%s\" is %s in:\n%s", what,
+		      there ? "not" : "", text);
+}
+
 TEST(table_fits_the_terminal)
 {
 	static const char *const head[] = {"accuracy %", "epoch s", "time versus",
@@ -1685,7 +1691,7 @@ TEST(wide_table_begins_with_the_important_columns)
 		      "%s", out);
 }
 
-/* The first line is a command, to be copied whole. */
+/* A shell joins the lines of the command. */
 TEST(long_values_of_show_fit_the_terminal)
 {
 	make_empty_store();
@@ -1695,9 +1701,11 @@ TEST(long_values_of_show_fit_the_terminal)
 	setenv("COLUMNS", "60", 1);
 	char *file AUTOFREE = sentence("--db=%s", path);
 	ck_assert_int_eq(start_command(&command_show, WORDS("1", file)), 0);
-	char *out AUTOFREE = folder_read("out"), *facts = strchr(out, '\n'),
+	char *out AUTOFREE = folder_read("out"), *facts = strstr(out, "\n\n"),
 		  *second = strstr(facts, " end\n");
-	ck_assert_msg(second && widest_line(facts) <= 60, "%s", out);
+	ck_assert_msg(second && widest_line(out) <= 60, "%s", out);
+	ck_in(out, "mvbench run --workload=mlp", true);
+	ck_in(out, " \\\n    --", true);
 	ck_assert_int_eq(occurrences(facts, " word"), 20);
 	/* below the first words, not below the names */
 	while (second > facts && second[-1] != '\n')
@@ -1722,12 +1730,6 @@ TEST(table_is_latex)
 					   "\\bottomrule\n\\end{tabular}\n"};
 	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
 		ck_assert_msg(strstr(out, says[i]), "%s is not in:\n%s", says[i], out);
-}
-
-static void ck_in(const char *text, const char *what, bool there)
-{
-	ck_assert_msg((strstr(text, what) != NULL) == there, "\"%s\" is %s in:\n%s", what,
-		      there ? "not" : "", text);
 }
 
 /* The most important columns that have values, and the mark of a busy machine explained below. */

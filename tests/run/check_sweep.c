@@ -446,6 +446,22 @@ TEST(interrupted_sweep_resumes)
 
 /* Drift of a machine must not affect one section or one seed only. The database records the
  * order; rows are numbered as in the file. */
+TEST(lines_of_cells_fit_the_terminal)
+{
+	static const char *const how[] = {"--dry-run", "--retry"};
+	folder_text("job.ini", "[a section whose name has several words]\nworkload = perceptron\n"
+			       "batch = 100\nepochs = 1\nseed = 1,2\n");
+	setenv("COLUMNS", "70", 1);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", how[i]), EXIT_OK);
+		expect_said("out", "[a section whose name has several words]", true);
+		expect_said("out", "seed 2", true);
+		char *out AUTOFREE = folder_read("out");
+		for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"))
+			ck_assert_msg(strlen(line) <= 70, "%s", line);
+	}
+}
+
 TEST(sweep_runs_in_blocks_and_records_them)
 {
 	folder_text("job.ini",

@@ -101,10 +101,7 @@ static char *print_legend(struct store *s, FILE *f)
 	int64_t tested = 0, busy = 0;
 	struct text t;
 	TRY(sql_number(s, &tested, "SELECT count(p) FROM result", ""));
-	TRY(sql_number(s, &busy,
-		       "SELECT count(*) FROM run_summary WHERE status = 'done' AND cores_share < "
-		       "0.9 AND NOT ifnull(oversubscribed, 0)",
-		       ""));
+	TRY(sql_number(s, &busy, BUSY_RUNS, ""));
 	text_open(&t);
 	fputs("\nA, B: medians of the runs, with their 95 % intervals.\n"
 	      "B - A: of accuracy, loss and seconds the mean difference, which need not be that "

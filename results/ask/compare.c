@@ -108,8 +108,9 @@ static char *print_legend(struct store *s, FILE *f)
 	      "of the medians; of the other figures that of the medians.\n",
 	      t.f);
 	if (tested)
-		fputs("p, and the interval of B - A, are of this pair alone. mvbench table corrects "
-		      "both for the number of its rows: its intervals are wider.\n",
+		fputs("p, and the interval of B - A, are of this pair alone. mvbench table "
+		      "corrects both for the number of its rows: several make its intervals "
+		      "wider.\n",
 		      t.f);
 	if (busy)
 		fprintf(t.f,
@@ -170,10 +171,10 @@ const struct command command_compare = {
 		"their 95 % intervals; and their curves on one scale: each character is the median "
 		"of the side's runs at that point.\n\n"
 		"For accuracy, loss and seconds of an epoch it prints whether B is better, worse "
-		"or equal, by the test and the margins of mvbench table --versus, but for this pair "
-		"alone: without the table's correction for the number of rows. It is Student's t of "
-		"the differences seed by seed if both sides share two seeds or more, otherwise "
-		"Welch's t; for seconds, Welch's t of their logarithms. p is two-sided. There is "
+		"or equal, by the test and the margins of mvbench table --versus, but for this "
+		"pair alone: without the table's correction for the number of rows. It is "
+		"Student's t of the differences seed by seed if both sides share two seeds or "
+		"more, otherwise Welch's t; for seconds, Welch's t of their logarithms. p is two-sided. There is "
 		"no test of one run, because it has no spread. Times are compared only if the work "
 		"is the same.",
 	.options = options,

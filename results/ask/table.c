@@ -487,8 +487,8 @@ const struct command command_table = {
 		"computation, is shown with --columns=configuration,utilisation. staleness is the "
 		"number of other workers' pushes since the pull before a push: the mean, and the "
 		"maximum in brackets. reported has figures that strategies report of themselves, "
-		"such as an interval that they chose. dropped % is the share of pushes that came too late for "
-		"their round.",
+		"such as an interval that they chose. dropped % is the share of pushes that came "
+		"too late for their round.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.pages = true,

@@ -386,8 +386,8 @@ struct strategy {
 	/* Bytes that a trainer sends in a step, as a mean over trainers and sync_every steps of
 	 * equal batches. Tests compare the counted bytes. */
 	double (*bytes_per_step)(const struct worker *w);
-	/* What takes time in an epoch, in words, for mvbench advise: with an X if --sync-every
-	 * matters, and no other capital X. NULL = not told: it simulates all intervals. */
+	/* What an epoch takes, in words, for mvbench advise. A capital X stands for --sync-every:
+	 * without one no call may read that, and it is 1. NULL = not told: it may be read. */
 	const char *epoch_time;
 	/* Values of its options that it simulates, too, one at a time; to name NULL. NULL: none. */
 	const struct setting *variants;

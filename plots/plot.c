@@ -226,6 +226,30 @@ static char *prepare_figures(struct drawing *d, const struct plot_options *o,
 	return *o->axes.x ? axes_choose(d->store, &o->axes) : NULL;
 }
 
+/* Does a figure of this name, or an axis, show times? */
+static bool shows_times(const char *name)
+{
+	return strstr(name, "time") || strstr(name, "second") || strstr(name, "speedup") ||
+	       strstr(name, "efficiency") || strstr(name, "pareto");
+}
+
+/* Warns of times that other programs have disturbed. */
+static char *say_busy(struct store *s, const struct axes *a, const char *const *word, size_t words)
+{
+	int64_t busy = 0;
+	bool times = words == 0 || shows_times(a->x) || shows_times(a->y);
+	for (size_t i = 0; i < words; i++)
+		times |= shows_times(word[i]);
+	if (times)
+		TRY(sql_number(s, &busy, BUSY_RUNS, ""));
+	if (busy)
+		fprintf(stderr,
+			"mvbench: in %lld of these runs a worker had less than 90 %% of its core, "
+			"because other processes ran there: their times are not reliable\n",
+			(long long)busy);
+	return NULL;
+}
+
 static char *plot(const struct plot_options *o, const struct arguments *a, const struct figures *fs,
 		  int *status)
 {
@@ -247,6 +271,8 @@ static char *plot(const struct plot_options *o, const struct arguments *a, const
 	/* No figure has data: each one explains this, and a script finds its files. */
 	if (!wrong && *status == EXIT_OK && d.nwritten == 0)
 		*status = draw_figures(&d, wanted, n, true);
+	if (!wrong && *status == EXIT_OK)
+		wrong = say_busy(d.store, &o->axes, word, words);
 	store_close(d.store);
 	for (size_t i = 0; i < d.nwritten; i++)
 		free(d.written[i]);

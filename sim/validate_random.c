@@ -10,7 +10,6 @@
  * steps of a given time, as all workers of a lab have, which share the cores. A drawn cell that is
  * refused, such as a codec of a strategy that sends none, is drawn again.
  */
-#include "results/ask/ask.h"
 #include "runtime/config/clusters.h"
 #include "runtime/config/config.h"
 #include "runtime/config/plan.h"

@@ -36,6 +36,8 @@ void ck_near(const char *what, double x, double want, double within); /* with a 
 
 /* The text that `mvbench table` prints below rows that it compares. */
 #define MARKS(control) \
+	"\n(low..high): the 95 % interval of the median. Fewer than six values have none: these " \
+	"are their least and greatest, with the probability that the median lies between them.\n" \
 	"\nversus " control ": the mean difference and its interval; all intervals of a column " \
 	"hold together in 95 % of cases.\n" \
 	"  better, worse: by more than chance (5 % over all rows of a workload);\n" \

@@ -335,7 +335,8 @@ static char *classes_take(struct data *train, struct data *test, const struct cs
 	return classes < CLASSES_MOST && 2 * classes <= n
 		       ? NULL
 		       : sentence("%s: its label column has %zu different values in %zu rows; "
-				  "labels are classes: name their column label",
+				  "a class needs at least two rows: add rows, or call the column "
+				  "that has the classes label",
 				  c[0].content.path, classes, n);
 }
 

@@ -31,6 +31,9 @@ static void lenet_init(struct worker *w, const struct data *sample)
 				   pool = {.size = 2, .stride = 2};
 	const struct lenet *o = w->model->opts;
 	struct net *net = net_new(w, sample);
+	if (sample->image.height == 0)
+		user_error("lenet: the rows of this data set are not images; give arrays of 3 or "
+			   "4 dimensions, or a workload such as mlp");
 	if (sample->image.height < 4 || sample->image.width < 4)
 		user_error("lenet: images of %zu x %zu are too small for two pools of 2 x 2; give "
 			   "a set of larger images, as arrays of 3 or 4 dimensions",

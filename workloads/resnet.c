@@ -52,6 +52,9 @@ static void resnet_init(struct worker *w, const struct data *sample)
 {
 	const struct resnet *o = w->model->opts;
 	size_t n = (strtoul(o->depth, NULL, 10) - 2) / 6;
+	if (sample->image.height == 0)
+		user_error("resnet: the rows of this data set are not images; give arrays of 3 or "
+			   "4 dimensions, or a workload such as mlp");
 	if (sample->image.height < 4 || sample->image.width < 4)
 		user_error("resnet: images of %zu x %zu are too small, as two of its stages begin "
 			   "with half the size; give a set of larger images, as arrays of 3 or 4 "

@@ -97,11 +97,6 @@ static void setup_fini(struct setup *u)
 	config_fini(&u->config);
 }
 
-bool strategy_has_interval(const struct strategy *s)
-{
-	return !s->epoch_time || strchr(s->epoch_time, 'X');
-}
-
 /* A cell simulates one epoch, or all if its strategy has a schedule, because epochs then differ.
  * Servers are for strategies that have tables. */
 static char *cell_config(const struct setup *u, const struct strategy *s,

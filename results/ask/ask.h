@@ -23,6 +23,12 @@ char *names_make(struct store *s);
  * nothing has this name (with the nearest name), or the runs are of several configurations. */
 char *names_find(struct store *s, const char *word, const struct select *of, const char *side);
 
+/* How many of the runs of run_summary had a worker with less than 90 % of its core: their times are
+ * not reliable. */
+#define BUSY_RUNS \
+	"SELECT count(*) FROM run_summary WHERE status = 'done' AND cores_share < 0.9 AND NOT " \
+	"ifnull(oversubscribed, 0)"
+
 /* ---- Comparisons with controls (names.c) ---- */
 
 /* Makes table held (held.sql) of the selected runs, after names_make. versus: the control, "" = an
@@ -50,8 +56,5 @@ enum { SERIES_MOST = 1000 }; /* values of a fit */
  * with group i? level[i]: the median of its segment. With less than four values or two groups,
  * there is one segment. */
 void steps_find(const double *x, const size_t *end, size_t n, bool *begins, double *level);
-
-/* Does --sync-every matter to this strategy, as its epoch_time says (advise.c)? */
-bool strategy_has_interval(const struct strategy *s);
 
 #endif

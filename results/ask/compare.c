@@ -85,12 +85,40 @@ static char *print_hint(struct store *s, FILE *f)
 		      ""));
 	if (!where)
 		return NULL;
-	char *db AUTOFREE = sentence("--db=%s", s->path);
-	fputs("\nmvbench plot accuracy_epoch accuracy_time ", f);
-	word_put(f, db);
-	fputc(' ', f);
-	word_put(f, where);
-	fputs(" draws them\n", f);
+	char *path AUTOFREE = sentence("--db=%s", s->path), *db AUTOFREE = word_quoted(path),
+		   *which AUTOFREE = word_quoted(where),
+		   *command AUTOFREE =
+			   sentence("mvbench plot accuracy_epoch accuracy_time %s %s", db, which);
+	fputs("\nFigures of these curves:\n", f);
+	command_put(f, command);
+	fputc('\n', f);
+	return NULL;
+}
+
+/* Prints what the columns of figures are, and that times are of busy cores. */
+static char *print_legend(struct store *s, FILE *f)
+{
+	int64_t tested = 0, busy = 0;
+	struct text t;
+	TRY(sql_number(s, &tested, "SELECT count(p) FROM result", ""));
+	TRY(sql_number(s, &busy, BUSY_RUNS, ""));
+	text_open(&t);
+	fputs("\nA, B: medians of the runs, with their 95 % intervals.\n"
+	      "B - A: of accuracy, loss and seconds the mean difference, which need not be that "
+	      "of the medians; of the other figures that of the medians.\n",
+	      t.f);
+	if (tested)
+		fputs("p, and the interval of B - A, are of this pair alone. mvbench table "
+		      "corrects both for the number of its rows: several make its intervals "
+		      "wider.\n",
+		      t.f);
+	if (busy)
+		fprintf(t.f,
+			"In %lld run%s a worker had less than 90 %% of its core, because other "
+			"processes ran there: these seconds are not reliable.\n",
+			(long long)busy, plural(busy));
+	char *legend AUTOFREE = text_close(&t);
+	note_put(f, FORMAT_TEXT, legend);
 	return NULL;
 }
 
@@ -108,6 +136,7 @@ static char *print_comparison(struct store *s, FILE *f, enum format format)
 		"b_text || ifnull(' (' || b_interval || ')', '') AS B, change AS \"B - A\", "
 		"verdict AS \"B is\" FROM result",
 		NULL, 0, NULL));
+	TRY(print_legend(s, f));
 	TRY(print_curves(s, f));
 	return print_hint(s, f);
 }
@@ -142,9 +171,10 @@ const struct command command_compare = {
 		"their 95 % intervals; and their curves on one scale: each character is the median "
 		"of the side's runs at that point.\n\n"
 		"For accuracy, loss and seconds of an epoch it prints whether B is better, worse "
-		"or equal, by the test and the margins of mvbench table --versus: Student's t of "
-		"the differences seed by seed if both sides share two seeds or more, otherwise "
-		"Welch's t; for seconds, Welch's t of their logarithms. p is two-sided. There is "
+		"or equal, by the test and the margins of mvbench table --versus, but for this "
+		"pair alone: without the table's correction for the number of rows. It is "
+		"Student's t of the differences seed by seed if both sides share two seeds or "
+		"more, otherwise Welch's t; for seconds, Welch's t of their logarithms. p is two-sided. There is "
 		"no test of one run, because it has no spread. Times are compared only if the work "
 		"is the same.",
 	.options = options,

@@ -88,7 +88,8 @@ UNION ALL SELECT config_key, 9, staleness_mean, NULL, NULL, NULL FROM summary;
 CREATE TEMP VIEW result AS
 WITH shown AS MATERIALIZED (
 	SELECT k.*, side, x, low, high, iif(abs(x) = 9e999, beyond, printf(format, scale * x)) AS text,
-		iif(low IS NULL, NULL, iif(abs(low) = 9e999, beyond, printf(format, scale * low))
+		iif(low IS NULL OR (place = 3 AND low = high), NULL, -- equal times, as of simulations
+			iif(abs(low) = 9e999, beyond, printf(format, scale * low))
 			|| '..' || iif(abs(high) = 9e999, beyond, printf(format, scale * high))
 			|| iif(coverage < 0.95, printf(', %.3g %%', 100 * coverage), '')) AS around
 	FROM figure JOIN kind AS k USING (place) WHERE x IS NOT NULL),

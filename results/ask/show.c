@@ -2,6 +2,7 @@
  * show.c - mvbench show: all of one run.
  */
 #include "results/ask/ask.h"
+#include "results/db/column.h"
 #include "runtime/cli/cli.h"
 
 #include <stdlib.h>
@@ -32,6 +33,25 @@ static char *find_sources(struct store *s, int64_t id)
 			  "group_concat(file, ', ') AS files FROM (SELECT DISTINCT file" KEPT
 			  ")) WHERE files IS NOT NULL",
 			  "i", id);
+}
+
+/* Prints the command that prints a kept source. */
+static char *say_source(struct store *s, int64_t id)
+{
+	char *file AUTOFREE = NULL;
+	TRY(sql_first(s, &file, "SELECT file" KEPT " ORDER BY place LIMIT 1", "i", id));
+	if (!file)
+		return NULL;
+	char *db AUTOFREE = sentence("--db=%s", s->path),
+		 *source AUTOFREE = sentence("--source=%s", file),
+		 *where AUTOFREE = word_quoted(db), *which AUTOFREE = word_quoted(source),
+		 *command AUTOFREE =
+			 sentence("mvbench show %lld %s %s", (long long)id, where, which);
+	text_disarm(command);
+	puts("\nA kept source is printed by:");
+	command_put(stdout, command);
+	putchar('\n');
+	return NULL;
 }
 
 static char *print_source(struct store *s, int64_t id, const char *file)
@@ -119,12 +139,19 @@ static char *show(void *options_given, struct arguments *a, int *status)
 		part[2] = EPOCHS(REPORTED);
 	snprintf(number, sizeof number, "%lld", (long long)id);
 	char *unknown AUTOFREE = recorded_command(s, id, &command, &exact);
-	char *first = unknown ? unknown : command;
-	text_disarm(first);
-	puts(first);
+	char *why AUTOFREE = unknown ? sentence("%s\n", unknown) : NULL;
+	text_disarm(why ? why : command);
+	if (why) {
+		note_put(stdout, FORMAT_TEXT, why);
+	} else {
+		command_put(stdout, command);
+		putchar('\n');
+	}
 	for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
 		putchar('\n');
 		char *wrong = query_print(s, stdout, FORMAT_TEXT, part[i], &parameter, i > 0, NULL);
+		if (!wrong && i == 0)
+			wrong = say_source(s, id);
 		if (wrong) {
 			*status = EXIT_FAILED;
 			return wrong;

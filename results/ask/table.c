@@ -28,7 +28,8 @@ static const struct option options[] = {
 	SELECT_BUSY(busy),
 	OPTION(format, CHOICE, "format", "text",
 	       "output format; csv and json are not rounded; latex needs "
-	       "\\usepackage{booktabs} [name]",
+	       "\\usepackage{booktabs}, and has only the most important columns unless --columns "
+	       "names others [name]",
 	       .choices = "text|markdown|csv|json|latex"),
 	OPTION(runs, BOOL, "runs", "false",
 	       "one row for each run instead of each configuration [yes or no]"),
@@ -75,16 +76,19 @@ static const struct option options[] = {
 	  " * " x "_difference_low, " digits ", " scale " * " x \
 	  "_difference_high) END || ifnull(', ' || " x "_wanted_text, '')"
 /* A figure with its interval, and its comparison with the control. */
-#define FIGURE(x, kind, head, text, interval, versus, held, more) \
-	kind(x, head, FINITE(x, text(x)) interval), HIDDEN(x "_low"), HIDDEN(x "_high"), \
-		HIDDEN(x "_coverage"), more RARE(x "_mark", versus, held), HIDDEN(x "_versus"), \
-		HIDDEN(x "_pairs"), HIDDEN(x "_difference"), HIDDEN(x "_difference_low"), \
+#define FIGURE(x, place, head_, text, interval, versus, held, more) \
+	COLUMN(x, .head = head_, .shown = FINITE(x, text(x)) interval, .rare = true, \
+	       .front = place), \
+		HIDDEN(x "_low"), HIDDEN(x "_high"), HIDDEN(x "_coverage"), \
+		more RARE(x "_mark", versus, held), HIDDEN(x "_versus"), HIDDEN(x "_pairs"), \
+		HIDDEN(x "_difference"), HIDDEN(x "_difference_low"), \
 		HIDDEN(x "_difference_high"), HIDDEN(x "_margin"), HIDDEN(x "_p_better"), \
 		HIDDEN(x "_p_worse"), HIDDEN(x "_p_equal"), HIDDEN(x "_wanted"), \
 		HIDDEN(x "_wanted_low"), HIDDEN(x "_wanted_high")
 #define PACE \
 	SHOWN("samples_per_second", "samples/s", ROUND("%.0f", "samples_per_second")), \
-		SHOWN("speedup", "speedup", ROUND("%.2f", "speedup"))
+		COLUMN("speedup", .head = "speedup", .shown = ROUND("%.2f", "speedup"), \
+		       .rare = true, .front = 6)
 #define TIME_SPENT \
 	SHOWN("comm_fraction", "comm %", SHARE("comm_fraction")), \
 		SHOWN("wait_fraction", "wait %", SHARE("wait_fraction")), \
@@ -108,23 +112,27 @@ static const struct column configuration_columns[] = {
 	HIDDEN("workers"),
 	HIDDEN("servers"),
 	HIDDEN("sync_every"),
-	SHOWN("n", "n",
-	      "iif(seeds < n, n || ' (' || seeds || iif(seeds = 1, ' seed)', ' seeds)'), n)"),
+	COLUMN("n", .head = "n",
+	       .shown = "iif(seeds < n, n || ' (' || seeds || iif(seeds = 1, ' seed)', ' seeds)'), "
+			"n)",
+	       .front = 2),
 	HIDDEN("seeds"),
 	HIDDEN("samples"),
-	FIGURE("test_accuracy", RARE, "accuracy %", PERCENT,
+	FIGURE("test_accuracy", 3, "accuracy %", PERCENT,
 	       INTERVAL("test_accuracy", PERCENT, "test_accuracy_coverage"), "accuracy versus",
 	       DIFFERENCE("test_accuracy", "%+.2f", "2", "100"), ACCURACIES),
 	/* loss has an interval and a comparison only for tasks without accuracy */
-	FIGURE("test_loss", SHOWN, "loss", LOSS,
+	FIGURE("test_loss", 5, "loss", LOSS,
 	       "|| iif(test_accuracy IS NULL, ''" INTERVAL("test_loss", LOSS,
 							   "test_loss_coverage") ", '')",
 	       "loss versus",
 	       "iif(test_accuracy IS NULL, " DIFFERENCE("test_loss", "%+.4f", "4",
 							"1") ", NULL)", ),
-	FIGURE("epoch_seconds", SHOWN, "epoch s", MARKED_SECONDS,
-	       INTERVAL("epoch_seconds", SECONDS, "epoch_seconds_coverage"), "time versus",
-	       DIFFERENCE("epoch_seconds", "%+.1f %%", "1", "100"), ),
+	/* equal times, as of simulations, need no interval */
+	FIGURE("epoch_seconds", 4, "epoch s", MARKED_SECONDS,
+	       "|| iif(epoch_seconds_low = epoch_seconds_high, '', ''" INTERVAL(
+		       "epoch_seconds", SECONDS, "epoch_seconds_coverage") ")",
+	       "time versus", DIFFERENCE("epoch_seconds", "%+.1f %%", "1", "100"), ),
 	PACE,
 	HIDDEN("target_accuracy"),
 	HIDDEN("target_loss"),
@@ -156,29 +164,32 @@ static const struct column configuration_columns[] = {
 	{.name = NULL},
 };
 
+/* One of the most important columns of a run. */
+#define MAIN(x, head_, shown_) COLUMN(x, .head = head_, .shown = shown_, .front = 2)
+
 static const struct column run_columns[] = {
-	PLAIN("id"),
-	PLAIN("workload"),
-	PLAIN("configuration"),
+	MAIN("id", "id", NULL),
+	MAIN("workload", "workload", NULL),
+	MAIN("configuration", "configuration", NULL),
 	HIDDEN("strategy"),
 	HIDDEN("workers"),
 	HIDDEN("servers"),
 	HIDDEN("sync_every"),
-	PLAIN("seed"),
-	PLAIN("label"),
-	SHOWN("status", "status",
-	      "iif(status = 'failed' AND reason LIKE '" INTERRUPTED "%', '" INTERRUPTED
-	      "', status)"),
+	MAIN("seed", "seed", NULL),
+	RARE("label", "label", NULL),
+	MAIN("status", "status",
+	     "iif(status = 'failed' AND reason LIKE '" INTERRUPTED "%', '" INTERRUPTED
+	     "', status)"),
 	SHOWN("epochs_done", "epochs", "epochs_done || '/' || epochs"),
-	SHOWN("test_accuracy", "accuracy %", PERCENT("test_accuracy")),
+	MAIN("test_accuracy", "accuracy %", PERCENT("test_accuracy")),
 	SHOWN("best_test_accuracy", "best %", PERCENT("best_test_accuracy")),
 	SHOWN("test_loss", "loss", LOSS("test_loss")),
 	RARE("validation_accuracy", "validation %", PERCENT("validation_accuracy")),
 	RARE("validation_loss", "validation loss", LOSS("validation_loss")),
-	SHOWN("epoch_seconds", "epoch s",
-	      SECONDS("epoch_seconds") " || iif(cores_share < 0.9 AND NOT "
-				       "ifnull(oversubscribed, 0), '*', '') || "
-				       "iif(oversubscribed AND platform <> 'sim', '+', '')"),
+	MAIN("epoch_seconds", "epoch s",
+	     SECONDS("epoch_seconds") " || iif(cores_share < 0.9 AND NOT "
+				      "ifnull(oversubscribed, 0), '*', '') || "
+				      "iif(oversubscribed AND platform <> 'sim', '+', '')"),
 	HIDDEN("cores_share"),
 	PACE,
 	TIME_SPENT,
@@ -198,6 +209,28 @@ static bool shows(const struct column *c, const char *end)
 		    strcmp(c->name + strlen(c->name) - strlen(end), end) == 0)
 			return true;
 	return false;
+}
+
+/* Prints, for people, what an interval in brackets and column `reported` are. */
+static char *put_meanings(struct store *s, FILE *f, const struct table_options *o,
+			  const struct column *shown)
+{
+	int64_t intervals = 0, reported = 0;
+	TRY(sql_number(s, &intervals,
+		       "SELECT count(ifnull(test_accuracy_coverage, epoch_seconds_coverage)) FROM "
+		       "shown",
+		       ""));
+	TRY(sql_number(s, &reported, "SELECT count(reported) FROM shown", ""));
+	if (intervals && !o->runs && (shows(shown, "test_accuracy") || shows(shown, "_seconds")))
+		fputs("\n(low..high): the 95 % interval of the median. Fewer than six values have "
+		      "none: these are their least and greatest, with the probability that the "
+		      "median lies between them.\n",
+		      f);
+	if (reported && shows(shown, "reported"))
+		fputs("\nreported: figures that strategies report of themselves, as means over the "
+		      "last epoch\n",
+		      f);
+	return NULL;
 }
 
 /* Prints, for people, what the marks mean. Warns of times that do not compare: below a table for
@@ -221,6 +254,8 @@ static char *put_notes(struct store *s, FILE *f, const struct table_options *o,
 		       ""));
 	TRY(sql_number(s, &held, "SELECT EXISTS (SELECT 1 FROM held)", ""));
 	TRY(sql_first(s, &places, "SELECT text FROM places", ""));
+	if (people)
+		TRY(put_meanings(s, f, o, shown));
 	if (people && held && shows(shown, "_mark"))
 		fprintf(f,
 			"\nversus %s: the mean difference and its interval; all intervals "
@@ -334,19 +369,40 @@ static char *print_tuned(struct store *s, FILE *f, enum format format)
 	return NULL;
 }
 
+/* Prints the command with the options that the user gave, for a pipe. */
+static void put_piped(FILE *f, const struct arguments *a)
+{
+	struct text t;
+	fputs("mvbench table ", text_open(&t));
+	for (size_t i = 0; i < a->all; i++) {
+		const struct setting *given = &a->option[i];
+		char *word AUTOFREE = sentence("--%s%s%s", given->name, given->value ? "=" : "",
+					       given->value ? given->value : "");
+		word_put(t.f, word);
+		fputc(' ', t.f);
+	}
+	fputs("| less -S", t.f);
+	char *command AUTOFREE = text_close(&t);
+	text_disarm(command);
+	command_put(f, command);
+	fputc('\n', f);
+}
+
 /* Prints one row for each configuration or run. */
 static char *print_rows(struct store *s, FILE *f, const struct table_options *o,
-			const struct column *columns, enum format format)
+			const struct arguments *a, const struct column *columns, enum format format)
 {
 	int64_t rows = 0;
 	int parts = 1;
 	TRY(columns_print(s, f, format, columns, "sorted", &rows, &parts));
-	if (parts > 1)
+	if (parts > 1) {
 		note_put(
 			f, format,
 			"\nThe table is wider than the terminal and goes on below. "
 			"--columns=configuration,epoch_seconds chooses columns; --help names them. "
-			"mvbench table | less -S keeps lines whole.\n");
+			"Lines stay whole with:\n");
+		put_piped(f, a);
+	}
 	return rows > 0 ? print_notes(s, f, o, columns, format) : explain_empty(s);
 }
 
@@ -392,6 +448,8 @@ static char *table(void *options_given, struct arguments *a, int *status)
 					"--runs out, or use mvbench compare",
 					unheld[i]);
 	TRY(columns_choose(all, o->columns, &columns));
+	if (format == FORMAT_LATEX)
+		columns_for_paper(columns);
 	TRY(store_open(&s, o->select.db, STORE_READ));
 	TRY(database_choose(s, o->select.where, o->select.label, strcmp(o->busy, "keep") == 0));
 	if (!o->tuned)
@@ -399,7 +457,7 @@ static char *table(void *options_given, struct arguments *a, int *status)
 	TRY(output_open(&out, "--out=", o->out));
 	return output_end(&out,
 			  o->tuned ? print_tuned(s, out.f, format)
-				   : print_rows(s, out.f, o, columns, format),
+				   : print_rows(s, out.f, o, a, columns, format),
 			  status);
 }
 
@@ -428,8 +486,9 @@ const struct command command_table = {
 		"and platform. comm % and wait % are shares of the time; utilisation, the share of "
 		"computation, is shown with --columns=configuration,utilisation. staleness is the "
 		"number of other workers' pushes since the pull before a push: the mean, and the "
-		"maximum in brackets. dropped % is the share of pushes that came too late for "
-		"their round.",
+		"maximum in brackets. reported has figures that strategies report of themselves, "
+		"such as an interval that they chose. dropped % is the share of pushes that came "
+		"too late for their round.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.pages = true,

@@ -4,12 +4,13 @@
 CREATE TEMP TABLE base AS
 SELECT compare_key, iif(?1, quiet_epoch_seconds, epoch_seconds) AS epoch_seconds FROM serial_pace;
 
--- Values that strategies reported for the last epoch, as text: the means over the finished runs.
+-- Values that strategies reported for the last epoch, as text: the means over the finished runs. An interval that is
+-- --sync-every is in the name.
 CREATE TEMP TABLE said AS
 SELECT config_key, group_concat(name || ' ' || printf('%.4g', value), ', ') AS reported
 FROM (SELECT r.config_key, v.name, avg(v.value) AS value
 	FROM run_summary AS r CROSS JOIN epoch_value AS v ON v.run_id = r.id AND v.epoch = r.epochs_done
-	WHERE r.status = 'done' GROUP BY 1, 2 ORDER BY 1, 2)
+	WHERE r.status = 'done' AND NOT (v.name = 'interval' AND v.value = r.sync_every) GROUP BY 1, 2 ORDER BY 1, 2)
 GROUP BY config_key;
 
 CREATE TEMP TABLE shown AS
@@ -60,7 +61,8 @@ ORDER BY c.workload, c.workers, c.strategy, c.servers, c.sync_every, c.one;
 CREATE TEMP VIEW shown_run AS
 SELECT r.*, t.configuration, b.epoch_seconds / nullif(r.epoch_seconds, 0) AS speedup,
 	(SELECT group_concat(name || ' ' || printf('%.4g', value), ', ') FROM epoch_value AS v
-		WHERE v.run_id = r.id AND v.epoch = r.epochs_done) AS reported
+		WHERE v.run_id = r.id AND v.epoch = r.epochs_done
+			AND NOT (v.name = 'interval' AND v.value = r.sync_every)) AS reported
 FROM run_summary AS r JOIN title AS t USING (config_key)
 	LEFT JOIN base AS b ON b.compare_key = r.compare_key
 ORDER BY r.id;

@@ -20,6 +20,9 @@ static char *no_such_column(const struct column *all, const char *option, const 
 	struct text t;
 	for (const struct column *c = all; c->name; c++)
 		APPEND(name, n, c->name);
+	for (const struct column *c = all; c->name; c++)
+		if (c->head)
+			APPEND(name, n, c->head);
 	fputs("there are ", text_open(&t));
 	columns_names(all, t.f);
 	char *names AUTOFREE = text_close(&t);
@@ -59,11 +62,26 @@ char *columns_choose(const struct column *all, const char *list, struct column *
 		TRY(column_find(all, "--columns=", word, &found));
 		struct column asked = *found;
 		asked.rare = false; /* the user asked for it */
+		asked.front = FRONT_MOST;
 		asked.head = asked.head ? asked.head : asked.name;
 		APPEND(*chosen, n, asked);
 	}
 	APPEND(*chosen, n, (struct column){.name = NULL});
 	return NULL;
+}
+
+void columns_for_paper(struct column *all)
+{
+	const struct column *c = all;
+	size_t n = 0;
+	while (c->name && !c->front)
+		c++;
+	if (!c->name)
+		return;
+	for (c = all; c->name; c++)
+		if (c->key || c->front)
+			all[n++] = *c;
+	all[n].name = NULL;
 }
 
 /* ---- In which order ------------------------------------------------------- */

@@ -12,6 +12,9 @@ struct column {
 	const char *shown; /* rounded, in text and markdown; NULL = the value */
 	bool rare;         /* people do not see it if it is NULL, 0 or empty in all rows */
 	bool key;          /* names the row; such columns are the first ones */
+	/* Its place, from 2 on, behind the keys if the table is too wide for the terminal; a paper
+	 * has only keys and such columns. 0: behind these. */
+	int front;
 	/* These are for HTML, which has a value to sort by for each shown one. */
 	const char *about; /* hint of the head */
 	bool most;         /* the greatest value is the best */
@@ -54,8 +57,14 @@ bool for_people(enum format format);
 char *columns_print(struct store *s, FILE *f, enum format format, const struct column *columns,
 		    const char *from, int64_t *rows, int *parts);
 
-/* Prints text for people next to a table, in lines that fit the terminal; latex: as a comment. */
+/* Prints text for people next to a table, in lines that fit the terminal; latex: in small letters
+ * below the table. */
 void note_put(FILE *f, enum format format, const char *text);
+
+enum { FRONT_MOST = 9 };
+/* Removes the columns that a paper has no room for: those without a place in front, if any has one.
+ */
+void columns_for_paper(struct column *all);
 
 /* The columns that people see of these rows: those with a head, without rare ones that have
  * nothing. Heap, also with an error; it ends at one without a name. */

@@ -150,7 +150,8 @@ struct grid_column {
 struct grid {
 	char **cell; /* [rows x columns], the heads in front */
 	size_t cells, columns;
-	size_t keys; /* columns in front that name the row */
+	size_t keys;      /* columns in front that name the row */
+	const int *front; /* [columns], as in struct column; NULL = no column has a place */
 	struct grid_column *column;
 	enum format as; /* text, markdown or latex */
 };
@@ -180,7 +181,11 @@ static char *escape_markdown(char *text)
 static char *escape_latex(char *text)
 {
 	struct text t;
-	text_tex(text_open(&t), strcmp(text, "-") == 0 ? "--" : text);
+	FILE *f = text_open(&t);
+	if (strcmp(text, "-") == 0)
+		fputs("--", f); /* a dash: there is no value */
+	else
+		text_tex(f, text);
 	free(text);
 	return text_close(&t);
 }
@@ -204,9 +209,10 @@ static void grid_row(struct grid *g, sqlite3_stmt *q, bool head)
 	}
 }
 
-static struct grid grid_new(sqlite3_stmt *q, enum format as, size_t keys)
+static struct grid grid_new(sqlite3_stmt *q, enum format as, size_t keys, const int *front)
 {
-	struct grid g = {.columns = (size_t)sqlite3_column_count(q), .as = as, .keys = keys};
+	struct grid g = {
+		.columns = (size_t)sqlite3_column_count(q), .as = as, .keys = keys, .front = front};
 	g.column = must(malloc(g.columns * sizeof *g.column));
 	for (size_t i = 0; i < g.columns; i++)
 		g.column[i] = (struct grid_column){.width = looks[as].narrowest, .right = true};
@@ -311,12 +317,35 @@ static void block_fit(const struct grid *g, const struct block *p, size_t width,
 		*last = most - others;
 }
 
+static size_t grid_width(const struct grid *g)
+{
+	size_t width = 0;
+	for (size_t i = 0; i < g->columns; i++)
+		width += (i ? 2 : 0) + g->column[i].width;
+	return width;
+}
+
+/* The order of the columns: if they are too wide for one part, the most important follow the keys.
+ */
+static void order_columns(const struct grid *g, bool wide, size_t *order)
+{
+	size_t n = 0;
+	for (int place = 1; place <= FRONT_MOST + 1; place++)
+		for (size_t i = 0; i < g->columns; i++) {
+			int front = wide && g->front ? g->front[i] : 0;
+			if (place == (i < g->keys ? 1 : front ? front : FRONT_MOST + 1))
+				order[n++] = i;
+		}
+}
+
 /* Prints the grid. If it is wider than most, prints the columns that fit, then the others below.
  * Returns the number of these parts. most: 0 = any width. */
 static int print_grid(FILE *f, const struct grid *g, size_t most)
 {
-	size_t *column AUTOFREE = must(malloc(g->columns * sizeof *column)), next = 0;
+	size_t *column AUTOFREE = must(malloc(g->columns * sizeof *column)),
+		       *order AUTOFREE = must(malloc(g->columns * sizeof *order)), next = 0;
 	int parts = 0;
+	order_columns(g, most && grid_width(g) > most, order);
 	for (; next < g->columns; parts++) {
 		struct block p = {.column = column};
 		size_t width = 0;
@@ -324,9 +353,9 @@ static int print_grid(FILE *f, const struct grid *g, size_t most)
 			if (k + 1 == g->keys || varies(g, k))
 				block_add(g, &p, k, &width);
 		do
-			block_add(g, &p, next++, &width);
-		while (next < g->columns &&
-		       (!most || next <= g->keys || width + 2 + g->column[next].width <= most));
+			block_add(g, &p, order[next++], &width);
+		while (next < g->columns && (!most || next <= g->keys ||
+					     width + 2 + g->column[order[next]].width <= most));
 		block_fit(g, &p, width, most);
 		fputs(parts ? "\n" : "", f);
 		print_block(f, g, &p);
@@ -542,10 +571,10 @@ static char *query_prepare(struct store *s, const char *sql, sqlite3_stmt **q)
 		   : sentence("the query is refused: give one statement");
 }
 
-/* keys: columns that name a row; *parts: see print_grid. */
+/* keys: columns that name a row; front: see struct grid; *parts: see print_grid. */
 static char *rows_print(struct store *s, FILE *f, enum format format, const char *sql,
-			const char *const *param, size_t count, size_t keys, int64_t *rows,
-			int *parts)
+			const char *const *param, size_t count, size_t keys, const int *front,
+			int64_t *rows, int *parts)
 {
 	bool table = for_people(format), terminal = on_terminal(f);
 	size_t most = f == stdout && format == FORMAT_TEXT ? (size_t)terminal_columns() : 0;
@@ -558,7 +587,7 @@ static char *rows_print(struct store *s, FILE *f, enum format format, const char
 	for (size_t i = 0; i < count; i++)
 		sqlite3_bind_text(q, (int)i + 1, param[i], -1, SQLITE_TRANSIENT);
 	if (table)
-		grid = grid_new(q, format, keys);
+		grid = grid_new(q, format, keys, front);
 	else if (format == FORMAT_CSV)
 		csv_row(f, q, true, terminal);
 	for (; (rc = sqlite3_step(q)) == SQLITE_ROW; n++) {
@@ -588,7 +617,7 @@ char *query_print(struct store *s, FILE *f, enum format format, const char *sql,
 		  const char *const *param, size_t count, int64_t *rows)
 {
 	int parts;
-	return rows_print(s, f, format, sql, param, count, 1, rows, &parts);
+	return rows_print(s, f, format, sql, param, count, 1, NULL, rows, &parts);
 }
 
 /* Wraps each line; its indentation stays. */
@@ -603,17 +632,28 @@ static void put_wrapped(FILE *f, const char *text)
 	}
 }
 
+/* As paragraphs, where an empty line is between them. */
+static void put_paper_note(FILE *f, const char *text)
+{
+	fputs("\\par\\smallskip{\\footnotesize\\raggedright\\noindent\n", f);
+	text += strspn(text, "\n");
+	for (size_t n; *text; text += n + (text[n] == '\n')) {
+		n = strcspn(text, "\n");
+		char *line AUTOFREE = must(strndup(text, n));
+		text_tex(f, line + strspn(line, " "));
+		fputs(n ? "\n" : "\\par\\noindent\n", f);
+	}
+	fputs("\\par}\n", f);
+}
+
 void note_put(FILE *f, enum format format, const char *text)
 {
-	if (format == FORMAT_TEXT && f == stdout && terminal_columns()) {
+	if (format == FORMAT_TEXT && f == stdout && terminal_columns())
 		put_wrapped(f, text);
-		return;
-	}
-	for (bool starts = true; *text; starts = *text++ == '\n') {
-		if (starts && format == FORMAT_LATEX)
-			fputs("% ", f);
-		fputc(*text, f);
-	}
+	else if (format == FORMAT_LATEX && *text)
+		put_paper_note(f, text);
+	else
+		fputs(text, f);
 }
 
 char *columns_seen(struct store *s, const struct column *all, const char *from,
@@ -624,9 +664,9 @@ char *columns_seen(struct store *s, const struct column *all, const char *from,
 		const char *shown = all->shown ? all->shown : all->name;
 		int64_t any = 1;
 		char *sql AUTOFREE = sentence("SELECT EXISTS (SELECT 1 FROM %s WHERE %s IS NOT "
-					      "NULL AND (ifnull(%s, 1) <> 0 OR CAST(%s AS REAL) "
-					      "<> 0))",
-					      from, shown, all->name, shown);
+					      "NULL AND %s <> '' AND (ifnull(%s, 1) <> 0 OR "
+					      "CAST(%s AS REAL) <> 0))",
+					      from, shown, shown, all->name, shown);
 		if (all->rare)
 			TRY(sql_number(s, &any, sql, ""));
 		if (all->head && any)
@@ -642,8 +682,8 @@ char *columns_print(struct store *s, FILE *f, enum format format, const struct c
 	bool people = for_people(format);
 	struct column *seen AUTOFREE = NULL;
 	struct text t;
-	size_t keys = 0;
-	int ignored;
+	size_t keys = 0, n = 0;
+	int ignored, *front AUTOFREE = NULL;
 	if (people)
 		TRY(columns_seen(s, columns, from, &seen));
 	text_open(&t);
@@ -654,7 +694,9 @@ char *columns_print(struct store *s, FILE *f, enum format format, const struct c
 	char *sql AUTOFREE = text_close(&t);
 	while (people && seen[keys].key)
 		keys++;
-	return rows_print(s, f, format, sql, NULL, 0, keys ? keys : 1, rows,
+	for (const struct column *c = seen; people && c->name; c++)
+		APPEND(front, n, c->front);
+	return rows_print(s, f, format, sql, NULL, 0, keys ? keys : 1, front, rows,
 			  parts ? parts : &ignored);
 }
 

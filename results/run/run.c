@@ -55,6 +55,15 @@ static void say_servers(const struct config *c)
 			(long long)c->run.servers, c->run.strategy);
 }
 
+static void say_interval(const struct config *c)
+{
+	if (c->interval_ignored && rank_of_launcher() <= 0)
+		fprintf(stderr,
+			"mvbench: --sync-every=%lld has no effect: %s has no interval; the run is "
+			"recorded without it\n",
+			(long long)c->interval_ignored, c->run.strategy);
+}
+
 static void say_oversubscribed(const struct config *c, const struct plan *p)
 {
 	char servers[40] = "";
@@ -132,6 +141,8 @@ int worker_train(const struct config *c, const struct sink *sink, struct status_
 		return command_refuse(wrong);
 	if (world_is_virtual)
 		panic_to(page->reason, sizeof page->reason);
+	if (!page)
+		say_interval(c);
 	if (!page && rank_of_launcher() <= 0 && !launched_on_several_hosts())
 		say_oversubscribed(c, &plan);
 	int status = train(c, &plan, sink, page);
@@ -521,6 +532,7 @@ static char *run_one(const struct config *c, const struct run_flags *flags, enum
 	if (!flags->dry_run)
 		TRY(end_checkpoint(c)); /* here too, because the plan reads the checkpoint */
 	TRY(run_plan(c, &plan, !flags->dry_run));
+	say_interval(c);
 	if (flags->dry_run && rank_of_launcher() <= 0) {
 		if (format == FORMAT_JSON)
 			show_json(c, &plan);

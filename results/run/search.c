@@ -100,6 +100,8 @@ bool option_applies(const char *name, const struct config *c)
 	const char *const owner[] = {c->run.workload, c->run.strategy, c->run.optimizer,
 				     c->run.codec};
 	size_t n = strcspn(name, ".");
+	if (strcmp(name, "sync-every") == 0)
+		return strategy_has_interval(c->strategy);
 	bool applies = !name[n] || option_find(run_options, name);
 	for (size_t i = 0; i < sizeof owner / sizeof *owner; i++)
 		applies |= strncmp(name, owner[i], n) == 0 && !owner[i][n];

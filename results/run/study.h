@@ -72,7 +72,7 @@ void search_free(struct search *s);
 double halton(size_t dimension, uint64_t index);
 /* The value at u in [0, 1), as a user types it. Heap. */
 char *range_at(const struct range *r, double u);
-/* Is it a core option, or one of c's workload, strategy or optimiser? */
+/* Does c read this option: a core one, or one of its plug-ins? */
 bool option_applies(const char *name, const struct config *c);
 
 /* ---- Job files (jobfile.c) ---- */

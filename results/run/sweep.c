@@ -222,6 +222,18 @@ static size_t count_left(struct sweep *s)
 	return n;
 }
 
+/* On a terminal, what does not fit into the line stands below the first word of its text. */
+static void put_cell_text(FILE *f, const char *head, const char *text)
+{
+	int columns = f == stdout ? terminal_columns() : 0;
+	fputs(head, f);
+	if (columns)
+		text_wrap_at(f, text, (int)strlen(head), columns);
+	else
+		fprintf(f, "%s\n", text);
+	fflush(f);
+}
+
 static void list_cells(struct sweep *s, enum format format)
 {
 	for (size_t i = 0; i < s->cells; i++) {
@@ -243,8 +255,10 @@ static void list_cells(struct sweep *s, enum format format)
 			free_words(word);
 			continue;
 		}
-		printf("%4zu  %-9s %-4s ", i + 1, state, c->skip ? "skip" : "run");
-		printf("[%s] %s\n", c->section, c->what);
+		char *head AUTOFREE = sentence("%4zu  %-9s %-4s ", i + 1, state,
+					       c->skip ? "skip" : "run"),
+			   *text AUTOFREE = sentence("[%s] %s", c->section, c->what);
+		put_cell_text(stdout, head, text);
 	}
 	if (format != FORMAT_JSON)
 		printf("%zu cell%s, %zu to run, %zu finished, %zu equal to another, %zu "
@@ -315,40 +329,46 @@ static void clear_bar(const struct doing *d)
 		fputs("\r\033[K", stderr);
 }
 
+/* Prints a line about a cell to run. */
+static void say_of_cell(const struct doing *d, const struct cell *c, const char *what)
+{
+	char *head AUTOFREE = sentence("%zu/%zu ", c->number, d->left),
+		   *text AUTOFREE = sentence("[%s] %s: %s", c->section, c->what, what);
+	clear_bar(d);
+	put_cell_text(d->lines, head, text);
+}
+
 static void print_result(const struct doing *d, const struct cell *c, const struct outcome *o)
 {
-	FILE *f = d->lines;
-	clear_bar(d);
+	struct text t;
 	if (d->format == FORMAT_JSON) {
+		clear_bar(d);
 		outcome_print(&c->config, o, d->format);
 		return;
 	}
-	fprintf(f, "%zu/%zu [%s] %s", c->number, d->left, c->section, c->what);
+	FILE *f = text_open(&t);
 	if (o->status == EXIT_OK && o->page && o->page->rows > 0) {
 		const struct epoch_row *row = page_row(o->page, o->page->rows - 1);
 		if (d->sweep->blind && row->on[ON_VALIDATION].accuracy >= 0)
-			fprintf(f, ": validation accuracy %.2f %%,",
+			fprintf(f, "validation accuracy %.2f %%, ",
 				100 * row->on[ON_VALIDATION].accuracy);
 		else if (d->sweep->blind && !isnan(row->on[ON_VALIDATION].loss))
-			fprintf(f, ": validation loss %.4f,", row->on[ON_VALIDATION].loss);
+			fprintf(f, "validation loss %.4f, ", row->on[ON_VALIDATION].loss);
 		else if (row->on[ON_TEST].accuracy >= 0)
-			fprintf(f, ": test accuracy %.2f %%,", 100 * row->on[ON_TEST].accuracy);
+			fprintf(f, "test accuracy %.2f %%, ", 100 * row->on[ON_TEST].accuracy);
 		else if (!isnan(row->on[ON_TEST].loss))
-			fprintf(f, ": test loss %.4f,", row->on[ON_TEST].loss);
-		else
-			fputc(':', f);
+			fprintf(f, "test loss %.4f, ", row->on[ON_TEST].loss);
 		double share = page_cores_share(&c->config, o->page);
-		fprintf(f, " %lld epoch%s in %.3f s%s", (long long)row->epoch, plural(row->epoch),
+		fprintf(f, "%lld epoch%s in %.3f s%s", (long long)row->epoch, plural(row->epoch),
 			page_seconds(o->page), o->page->simulated ? " of virtual time" : "");
 		if (share < CORES_SHARE_LEAST)
-			fprintf(f, ", with %.0f %% of its cores", 100 * share);
-		fputc('\n', f);
+			fprintf(f, "; a worker had only %.0f %% of its core", 100 * share);
 	} else {
 		bool why = o->why && o->status != EXIT_INTERRUPTED;
-		fprintf(f, ": %s%s%s\n", outcome_word(o->status), why ? ": " : "",
-			why ? o->why : "");
+		fprintf(f, "%s%s%s", outcome_word(o->status), why ? ": " : "", why ? o->why : "");
 	}
-	fflush(f);
+	char *text AUTOFREE = text_close(&t);
+	say_of_cell(d, c, text);
 }
 
 /* Claims the cell. *taken = false: another sweep runs it, or has run it. */
@@ -360,12 +380,10 @@ static char *claim_cell(const struct doing *d, const struct cell *c, bool *taken
 	char *own AUTOFREE = process_owner();
 	setenv("MVBENCH_CLAIM", own, 1);
 	TRY(store_claim(store, c->id, taken, &owner));
-	if (!*taken) {
-		clear_bar(d);
-		fprintf(d->lines, "%zu/%zu [%s] %s: %s%s\n", c->number, d->left, c->section,
-			c->what, owner ? "is run by " : "was run by another sweep meanwhile",
-			owner ? owner : "");
-	}
+	char *what AUTOFREE = owner ? sentence("is run by %s", owner)
+				    : sentence("was run by another sweep meanwhile");
+	if (!*taken)
+		say_of_cell(d, c, what);
 	return NULL;
 }
 
@@ -711,6 +729,22 @@ static char *explain_cells(const struct sweep *s, bool dry_run)
 	return say_other_labels(store, s);
 }
 
+/* A job file may have one interval for all strategies; on the command line it was meant for these
+ * cells. */
+static void say_interval_ignored(const struct sweep *s, const struct arguments *a)
+{
+	size_t i = 0;
+	if (!arguments_value(a, "sync-every"))
+		return;
+	while (i < s->cells && !s->cell[i].config.interval_ignored)
+		i++;
+	if (i < s->cells)
+		fprintf(stderr,
+			"mvbench: --sync-every has no effect on some cells, such as those of %s: "
+			"it has no interval\n",
+			s->cell[i].config.run.strategy);
+}
+
 static char *run_sweep(void *options, struct arguments *a, int *status)
 {
 	struct sweep sweep ENDS_WITH(sweep_free) = {.cell = NULL};
@@ -721,6 +755,7 @@ static char *run_sweep(void *options, struct arguments *a, int *status)
 	TRY(sweep_read(path, a->option, a->options, &sweep, NULL, !f->dry_run));
 	sweep_leave_out(path, &sweep);
 	TRY(sweep_plan(path, &sweep));
+	say_interval_ignored(&sweep, a);
 	TRY(sweep_carry_out(&sweep, options, status));
 	return explain_cells(&sweep, f->dry_run);
 }

@@ -116,6 +116,8 @@ void text_tex(FILE *f, const char *s)
 			fprintf(f, "\\text%s{}", name[c]);
 		else if (c && c < 0x80 && strchr("#$%&_{}", (int)c))
 			fprintf(f, "\\%c", (int)c);
+		else if (c == '-' && *s == '-')
+			fputs("-{}", f); /* two would become a dash */
 		else if (is_control(c))
 			fputc(' ', f);
 		else
@@ -350,4 +352,29 @@ char *word_quoted(const char *word)
 	FILE *f = text_open(&t);
 	word_put(f, word);
 	return text_close(&t);
+}
+
+/* The length of the first word: up to a blank outside of quotes. */
+static size_t word_length(const char *text)
+{
+	size_t n = 0;
+	for (bool quoted = false; text[n] && (quoted || text[n] != ' '); n++) {
+		quoted ^= text[n] == '\'';
+		if (text[n] == '\\' && !quoted && text[n + 1])
+			n++;
+	}
+	return n;
+}
+
+void command_put(FILE *f, const char *command)
+{
+	enum { INDENT = 4 };
+	int width = f == stdout ? terminal_columns() : 0, at = 0;
+	for (size_t n; *command; command += n + (command[n] == ' ')) {
+		n = word_length(command);
+		bool turns = width > 0 && at > 0 && at + (int)n + 3 > width; /* " \\" behind it */
+		fputs(turns ? " \\\n    " : at > 0 ? " " : "", f);
+		at = (turns ? INDENT : at > 0 ? at + 1 : 0) + (int)n;
+		fprintf(f, "%.*s", (int)n, command);
+	}
 }

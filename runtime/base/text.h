@@ -34,6 +34,8 @@ char *text_visible(const char *s);
 /* Prints a word for a shell, in quotes if the shell needs them. */
 void word_put(FILE *f, const char *word);
 char *word_quoted(const char *word); /* the same, on the heap */
+/* Prints a command of such words in lines that fit the terminal, which a shell joins. */
+void command_put(FILE *f, const char *command);
 
 /* The name in the list that is nearest to the typed one, or NULL if none is near. */
 const char *nearest(const char *typed, const char *const *names, size_t n);

@@ -224,6 +224,22 @@ static char *set_budget(struct config *c, const struct setting *given, size_t n)
 	return NULL;
 }
 
+bool strategy_has_interval(const struct strategy *s)
+{
+	return !s->epoch_time || strchr(s->epoch_time, 'X');
+}
+
+/* Runs that differ only in an interval that nothing reads are one cell, and have one name. */
+static void ignore_interval(struct config *c)
+{
+	struct run *run = &c->run;
+	run->no_interval = !strategy_has_interval(c->strategy);
+	if (!run->no_interval || run->sync_every == 1)
+		return;
+	c->interval_ignored = run->sync_every;
+	run->sync_every = 1;
+}
+
 bool config_simulates_hosts(const struct config *c)
 {
 	return is_simulated(c) && strcmp(c->run.sim_platform, "hosts") == 0;
@@ -402,6 +418,7 @@ static char *resolve(struct config *c, const struct setting *given, size_t n, bo
 	for (enum part k = 0; k < PART_COUNT; k++)
 		TRY(apply_typed(c, k, given, n));
 	TRY(choose_codec_of_pulls(c));
+	ignore_interval(c);
 	/* decoupled weight decay applies only to the weights of products by default */
 	if (!c->optimizer->coupled && run->weight_decay > 0 && !setting_value(given, n, "decay"))
 		run->decay = "weights";

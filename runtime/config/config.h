@@ -30,6 +30,8 @@ struct config {
 	char **strings;        /* the strings that fields point to */
 	size_t nstrings;
 	bool servers_chosen; /* config_init has set run.servers, to more than 0 */
+	/* A given --sync-every that the strategy does not read: run.sync_every is 1. 0 = none. */
+	int64_t interval_ignored;
 };
 
 static inline bool is_simulated(const struct config *c) /* then all workers are one process */

@@ -12,7 +12,6 @@ READ(workers)
 READ(servers)
 READ(epochs)
 READ(batch)
-READ(sync_every)
 READ(barrier_every)
 READ(seed)
 READ(momentum)
@@ -31,3 +30,11 @@ READ(platform)
 READ(table_home)
 READ(data_dir)
 READ(workload_opts)
+
+/* A strategy that declares that it has no interval gets 1, whatever the user gives. */
+int64_t run_sync_every(const struct run *run)
+{
+	CHECK(!run->no_interval, "strategy %s reads --sync-every, but its epoch_time has no X",
+	      run->strategy);
+	return run->sync_every;
+}

@@ -25,6 +25,7 @@ struct run {
 	 * the same in epochs. */
 	int64_t cut;
 	double cut_epochs;
+	bool no_interval; /* the strategy has none: it may not read sync_every, which is 1 */
 };
 
 #endif

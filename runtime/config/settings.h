@@ -17,6 +17,7 @@ struct data;
 struct plan;
 struct run; /* run.h */
 struct simulation;
+struct strategy;
 
 extern const struct option run_options[]; /* of struct config; ends at name NULL */
 
@@ -69,6 +70,8 @@ static inline void autowords(char ***words)
 }
 /* NULL, or a message: is this "auto" (NaN) or a time above 0? seconds may be NULL. */
 char *time_check(const char *name, const char *text, double *seconds);
+/* Does the strategy read --sync-every, as its epoch_time says? */
+bool strategy_has_interval(const struct strategy *s);
 /* The number of workers that share one model: from the strategy, or 1. */
 int config_model_workers(const struct config *c);
 /* Steps of a pass over so many rows, if all workers make the same number. */

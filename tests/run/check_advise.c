@@ -217,7 +217,8 @@ TEST(slow_worker_makes_asynchronous_strategies_win)
 	ck_assert(not_simulated && strstr(not_simulated, "serial"));
 }
 
-/* The strategies whose epoch_time has an X, and only these, take other times with another X. */
+/* The strategies whose epoch_time has an X, and only these, take other times with another X. One
+ * without an X that reads the interval ends its run. */
 TEST(epoch_time_names_the_interval, LISTED(strategies))
 {
 	const struct strategy *s = strategies[_i];

@@ -118,6 +118,45 @@ TEST(two_configurations_are_compared)
 	ck_assert(strstr(output, "+1.00 (+0.50..+1.50)"));
 }
 
+/* The interval of a pair is narrower than that of a table, which has the correction for its rows.
+ */
+TEST(comparison_says_what_its_columns_are)
+{
+	add_two();
+	says(EXIT_OK, "compare serial 'asgd 2w'", "\nA, B: medians of the runs");
+	ck_assert_msg(strstr(output, "are of this pair alone. mvbench table corrects both"), "%s",
+		      output);
+	silent("of its core");
+	sql_in("run.db", "UPDATE epoch SET run_delay_s = 0.5 * seconds WHERE run_id IN (1, 2);"
+			 "UPDATE run SET status = status");
+	says(EXIT_OK, "compare serial 'asgd 2w'",
+	     "\nIn 2 runs a worker had less than 90 % of its core");
+	/* one run on a side has no test */
+	says(EXIT_OK, "compare 3 4", "\nA, B: medians of the runs");
+	silent("this pair alone");
+	silent("of its core");
+}
+
+static size_t longest_line(const char *text)
+{
+	size_t most = 0, n = 0;
+	for (; *text; text++) {
+		n = *text == '\n' ? 0 : n + ((*text & 0xc0) != 0x80);
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+TEST(comparison_fits_the_terminal)
+{
+	add_two();
+	setenv("COLUMNS", "80", 1);
+	says(EXIT_OK, "compare serial 'asgd 2w'", "\nFigures of these curves:\n");
+	ck_assert_msg(longest_line(output) <= 80, "%s", output);
+	char *joined AUTOFREE = text_replaced(output, " \\\n    ", " ");
+	ck_assert_msg(strstr(joined, "run.db --where='id IN (1, 3, 5, 2, 4, 6)'\n"), "%s", joined);
+}
+
 /* Options of simulations do not apply to real runs. */
 TEST(real_run_has_no_simulation_options)
 {
@@ -160,8 +199,7 @@ TEST(compared_curves_have_one_scale)
 	ck_assert_uint_eq(cells[1], 31); /* of its 4.12 s */
 	ck_assert_msg(strstr(output, "\nmvbench plot accuracy_epoch accuracy_time --db="), "%s",
 		      output);
-	ck_assert_msg(strstr(output, " --where='id IN (1, 3, 5, 2, 4, 6)' draws them\n"), "%s",
-		      output);
+	ck_assert_msg(strstr(output, " --where='id IN (1, 3, 5, 2, 4, 6)'\n"), "%s", output);
 	/* the median curve of a side waits for its slowest run */
 	sql_in("run.db", "UPDATE epoch SET seconds = 1.9 WHERE run_id = 6");
 	says(EXIT_OK, "compare serial 'asgd 2w'", "\nB                ▁");
@@ -185,7 +223,7 @@ TEST(one_run_on_a_side_gives_no_test)
 	says(EXIT_OK, "compare serial latest", "no test: B has one run only");
 	/* runs of one configuration differ in their seeds only */
 	says(EXIT_OK, "compare 1 3", "setting  A  B\n-------  -  -\nseed     1  2\n\n");
-	silent("draws them");
+	silent("mvbench plot");
 	sql_in("run.db", "UPDATE run SET seed = 1 WHERE id = 3");
 	says(EXIT_OK, "compare 1 3", "\nno setting differs\n");
 }
@@ -630,6 +668,7 @@ TEST(unknown_columns_suggest_similar_ones)
 	says(EXIT_USER, "table --sort=-configuratoin", "did you mean configuration?");
 	says(EXIT_USER, "table --columns=workload,wokers",
 	     "--columns=wokers: there is no such column; did you mean workers?");
+	says(EXIT_USER, "table --columns=not_done", "did you mean not done?");
 	says(EXIT_USER, "table --columns=qqqqqqq", "there is no such column; there are workload, ");
 	/* runs have other columns */
 	says(EXIT_USER, "table --sort=reason", "--sort=reason: there is no such column");

@@ -162,6 +162,13 @@ TEST(periodic_reports_are_stored_and_shown)
 	record_run("--workload=softmax --strategy=allreduce --workers=2 --batch=24 --epochs=1");
 	status = command_output(show, text, sizeof text);
 	ck_assert_msg(status == 0 && !strstr(text, "reported"), "%s", text);
+	/* its interval is in its name */
+	record_run("--workload=softmax --strategy=periodic --workers=2 --batch=24 --epochs=1 "
+		   "--sync-every=4");
+	char *fixed AUTOFREE =
+		sentence("./mvbench table --db=%s/run.db --where='id = 3' 2>&1", folder);
+	status = command_output(fixed, text, sizeof text);
+	ck_assert_msg(status == 0 && strstr(text, "X=4") && !strstr(text, "reported"), "%s", text);
 }
 
 /* ---- comm ---- */
@@ -221,6 +228,8 @@ static const struct {
 	{"wrong_wants_layer", "--strategy=allreduce", "only for layers that wants_layer names", 2,
 	 false},
 	{"wrong_meets", "--strategy=periodic", "strategy periodic: .meets is MEETS_NEVER", 2, true},
+	{"wrong_interval", "--strategy=allreduce",
+	 "strategy allreduce reads --sync-every, but its epoch_time has no X", 2, true},
 	{"wrong_host", "--strategy=serial", "workload mlp: .host is not set", 1, false},
 	{"wrong_layers", "--strategy=serial", "workload mlp: its gradient calls layer_ready", 1,
 	 false},

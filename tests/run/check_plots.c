@@ -1244,6 +1244,21 @@ TEST(plot_draws_any_two_columns)
 			    "--db=results.db");
 }
 
+TEST(figures_of_times_note_busy_cores)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 4, 1, 0.5, "", 1);
+	made_sql(db, "UPDATE epoch SET run_delay_s = 0.5 * seconds WHERE run_id = 1;"
+		     "UPDATE run SET status = status");
+	EXPECT_PLOT(EXIT_OK, "in 1 of these runs a worker had less than 90 % of its core",
+		    "--db=results.db", "--x=workers", "--y=epoch_seconds", "--out=b.svg");
+	EXPECT_PLOT(EXIT_OK, "in 1 of these runs", "time_epoch", "--db=results.db", "--out=b.svg");
+	EXPECT_PLOT(EXIT_OK, "b.svg\n", "--db=results.db", "--x=workers", "--y=test_accuracy",
+		    "--out=b.svg");
+}
+
 TEST(names_tell_configurations_apart)
 {
 	for (int i = 0; i < 4; i++)

@@ -633,6 +633,8 @@ TEST(database_keeps_the_sources_of_plugins)
 	must_do("mvbench run --workload=./spirals.c --epochs=2 --strategy=./other.c --workers=2");
 	answers("SELECT count(*), count(DISTINCT hash) FROM source", "3|2");
 	must_do("mvbench show 1 | grep -q 'kept sources .*other.c, part.h'");
+	must_do("show=$(mvbench show 1 | grep '^mvbench show 1 --db=mvbench.db --source='); "
+		"$show | grep -cE 'part.h|MVBENCH_PLUGIN'");
 	must_do("mvbench import mvbench.db --db=far.db && rm -rf cache && "
 		"for f in other.c part.h spirals.c; do "
 		"mvbench show 1 --db=far.db --source=$f | cmp - $f || exit 1; done && "

@@ -415,7 +415,7 @@ TEST(python_file_gives_images_to_built_in_models, 3)
 	DO(2, "sed -i 's/8, 8, 3/8, 6, 4/' mine.py; " RUN "--workload=resnet --data-dir=./mine.py");
 	expect("resnet: images of 8 x 6 are not square");
 	DO(2, "sed -i 's/8, 6, 4/192/' mine.py; " RUN "--workload=resnet --data-dir=./mine.py");
-	expect("resnet: images of 0 x 0 are too small");
+	expect("resnet: the rows of this data set are not images");
 }
 
 /* A net that writes the rows of each of its 60 steps; the rule of the paper in float64. */

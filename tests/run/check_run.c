@@ -595,6 +595,14 @@ TEST(dry_run_names_options_like_the_table)
 	}
 }
 
+TEST(interval_without_effect_is_noted)
+{
+	expect_run(EXIT_OK, "--dry-run --workers=2 --strategy=allreduce --sync-every=4",
+		   "--sync-every=4 has no effect: allreduce has no interval");
+	expect_run(EXIT_OK, "--dry-run --workers=2 --strategy=periodic --sync-every=4", "");
+	ck_assert_msg(!strstr(output, "no effect"), "%s", output);
+}
+
 /* The first step has two rows. Two of four workers have had none, and count as little as those that
  * are not there. With --lr=0 the loss depends on the statistics only. */
 TEST(norm_statistics_of_workers_without_rows_do_not_count)

@@ -214,6 +214,19 @@ TEST(options_of_plugins_describe_their_cells)
 	ck_assert_str_eq(s.cell[2].what, "mlp, serial, 1 worker, optimizer sgd");
 }
 
+/* A strategy that does not read an interval has one cell for all of them, which does not name it.
+ */
+TEST(interval_makes_no_cells_of_strategies_without_one)
+{
+	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
+	reads("[a]\nstrategy = allreduce, periodic\nworkers = 2\nsync-every = 4, 16\n", NULL, 0,
+	      &s);
+	takes(&s, "sync-every", "1 4 16");
+	ck_assert_uint_eq(s.duplicates, 1);
+	ck_assert_str_eq(s.cell[0].what, "mlp, allreduce, 2 workers");
+	ck_assert_str_eq(s.cell[1].what, "mlp, periodic, 2 workers, sync-every 4");
+}
+
 TEST(each_plugin_of_a_list_may_have_options)
 {
 	struct sweep s ENDS_WITH(sweep_free) = {.cell = NULL};
@@ -403,6 +416,19 @@ TEST(too_long_job_file_line_is_refused)
 
 #define SMALL "[a]\nworkload = perceptron\nbatch = 100\nepochs = 1\n"
 
+/* In a job file one interval is for all strategies. */
+TEST(interval_on_the_command_line_without_effect_is_noted)
+{
+	static const char says[] = "--sync-every has no effect on some cells, such as those of "
+				   "allreduce";
+	folder_text("job.ini", SMALL "strategy = allreduce, periodic\nworkers = 2\n"
+				     "sync-every = 4\n");
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run"), EXIT_OK);
+	expect_said("err", says, false);
+	ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", "--dry-run", "--sync-every=8"), EXIT_OK);
+	expect_said("err", says, true);
+}
+
 TEST(interrupted_sweep_resumes)
 {
 	folder_text("job.ini", SMALL "seed = 1,2\n");
@@ -465,6 +491,22 @@ TEST(pending_signal_begins_no_cell)
 
 /* Drift of a machine must not affect one section or one seed only. The database records the
  * order; rows are numbered as in the file. */
+TEST(lines_of_cells_fit_the_terminal)
+{
+	static const char *const how[] = {"--dry-run", "--retry"};
+	folder_text("job.ini", "[a section whose name has several words]\nworkload = perceptron\n"
+			       "batch = 100\nepochs = 1\nseed = 1,2\n");
+	setenv("COLUMNS", "70", 1);
+	for (int i = 0; i < 2; i++) {
+		ck_assert_int_eq(SWEEP("job.ini", "--db=r.db", how[i]), EXIT_OK);
+		expect_said("out", "[a section whose name has several words]", true);
+		expect_said("out", "seed 2", true);
+		char *out AUTOFREE = folder_read("out");
+		for (char *line = strtok(out, "\n"); line; line = strtok(NULL, "\n"))
+			ck_assert_msg(strlen(line) <= 70, "%s", line);
+	}
+}
+
 TEST(sweep_runs_in_blocks_and_records_them)
 {
 	folder_text("job.ini",

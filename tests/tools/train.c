@@ -319,6 +319,12 @@ static void step_of_sums(struct worker *w)
 	common_step(w);
 }
 
+static void step_of_interval(struct worker *w)
+{
+	if (w->step % run_sync_every(w->run) == 0)
+		local_step(w, 1);
+}
+
 static bool wants_none(const struct worker *w, size_t i)
 {
 	(void)w, (void)i;
@@ -399,6 +405,8 @@ static void plant(struct strategy *s, struct workload *w)
 		s->terms = NULL;
 	if (probes("wrong_meets"))
 		s->meets = MEETS_NEVER;
+	if (probes("wrong_interval"))
+		s->step = step_of_interval;
 	if (probes("wrong_wants_layer") || probes("right_wants_layer")) {
 		s->wants_layer = probes("wrong_wants_layer") ? wants_none : NULL;
 		s->layer_ready = sum_layer;

@@ -385,6 +385,7 @@ static const struct {
 	{"a.csv", "u,v,label\n1,,a\n", "line 2, column 2: '' is not a number"},
 	{"a.csv", "u,v,label\n1,inf,a\n", "'inf' is not a number"},
 	{"a.csv", "u,label\n1,a\n2,b\n3,c\n4,d\n5,a\n6,e\n", "has 5 different values in 6 rows"},
+	{"a.csv", "u,v,label\n1,2,x\n3,4,y\n", "a class needs at least two rows: add rows"},
 	{"a.csv", "u,label\n1,a\n2,a\n3,a\n4,a\n5,a\n", "all rows have the same label"},
 	{"a.csv", "u,label\n1,a\n2,b\n3,a\n4,b\n", "4 rows are too few to take test rows from"},
 	{"a.dat", "1,2\n", "a file that ends in .npz, .csv, .tsv or .py"},

@@ -697,7 +697,7 @@ static void hash_changes(const struct table_of *t, const struct option *o)
 	const char *part = strcmp(t->part, "run") == 0 ? NULL : t->part;
 	char *name AUTOFREE = part ? sentence("%s.%s", t->owner, o->name) : sentence("%s", o->name);
 	/* with initial-model given, the file of --init-from is not read */
-	struct setting s[] = {{part ? part : "workload", part ? t->owner : "mlp"},
+	struct setting s[] = {{part ? part : "strategy", part ? t->owner : "periodic"},
 			      {"initial-model", "0123456789abcdef"},
 			      {name, value}};
 	other_value(o, value, sizeof value);
@@ -710,6 +710,22 @@ static void hash_changes(const struct table_of *t, const struct option *o)
 TEST(config_hash_depends_on_every_deciding_option)
 {
 	each_option(hash_changes);
+}
+
+/* Runs with another interval are then neither other cells, nor have they another name. */
+TEST(unread_interval_is_no_part_of_a_configuration, LISTED(strategies))
+{
+	const struct strategy *of = strategies[_i];
+	const struct setting s[] = {{"strategy", of->plugin.name}, {"sync-every", "4"}};
+	const bool reads = strategy_has_interval(of);
+	struct config c AUTOCONFIG = {0};
+	char one[17], four[17];
+	hash_given(s, 1, one);
+	hash_given(s, 2, four);
+	made(&c, s, 2);
+	ck_assert_int_eq(strcmp(one, four) != 0, reads);
+	ck_assert_int_eq(c.run.sync_every, reads ? 4 : 1);
+	ck_assert_int_eq(c.interval_ignored, reads ? 0 : 4);
 }
 
 TEST(config_words_reproduce_the_configuration)

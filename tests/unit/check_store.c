@@ -409,11 +409,12 @@ TEST(config_hash_and_config_key_agree)
 			other_value(o, value, sizeof value);
 		/* with initial-model given, the file of --init-from is not read */
 		struct setting set[] = {{"platform", "sim"},
+					{"strategy", "periodic"},
 					{"initial-model", "0123456789abcdef"},
 					{o->name, value}};
 		struct store *s = open_store(STORE_WRITE);
 		struct config c;
-		for (size_t n = 2; n <= 3; n++) {
+		for (size_t n = 3; n <= 4; n++) {
 			ck_fine(config_init(&c, set, n, false));
 			ck_fine(store_pend(s, &c, &(int64_t){0}, 0, 0));
 			config_fini(&c);
@@ -1644,6 +1645,12 @@ static int occurrences(const char *text, const char *what)
 	return n;
 }
 
+static void ck_in(const char *text, const char *what, bool there)
+{
+	ck_assert_msg((strstr(text, what) != NULL) == there, "\"%s\" is %s in:\n%s", what,
+		      there ? "not" : "", text);
+}
+
 TEST(table_fits_the_terminal)
 {
 	static const char *const head[] = {"accuracy %", "epoch s", "time versus",
@@ -1667,7 +1674,24 @@ TEST(table_fits_the_terminal)
 	ck_assert_msg(widest_line(strtok(whole, "\n")) > 100, "%s", whole);
 }
 
-/* The first line is a command, to be copied whole. */
+TEST(wide_table_begins_with_the_important_columns)
+{
+	make_empty_store();
+	sql(four_configurations);
+	setenv("COLUMNS", "80", 1);
+	ck_assert_int_eq(table(WORDS("--top=0", "--where=id > 0")), 0);
+	char *out AUTOFREE = folder_read("out"),
+		  *joined AUTOFREE = text_replaced(out, " \\\n    ", " "),
+		  *command AUTOFREE = sentence("\nmvbench table --db=%s --top=0 --where='id > 0' | "
+					       "less -S\n",
+					       path);
+	ck_assert_msg(strstr(joined, command), "no %s in\n%s", command, joined);
+	*strstr(out, "\n\n") = '\0'; /* the first part */
+	ck_assert_msg(strstr(out, " n ") && strstr(out, "accuracy %") && strstr(out, "epoch s"),
+		      "%s", out);
+}
+
+/* A shell joins the lines of the command. */
 TEST(long_values_of_show_fit_the_terminal)
 {
 	make_empty_store();
@@ -1677,9 +1701,11 @@ TEST(long_values_of_show_fit_the_terminal)
 	setenv("COLUMNS", "60", 1);
 	char *file AUTOFREE = sentence("--db=%s", path);
 	ck_assert_int_eq(start_command(&command_show, WORDS("1", file)), 0);
-	char *out AUTOFREE = folder_read("out"), *facts = strchr(out, '\n'),
+	char *out AUTOFREE = folder_read("out"), *facts = strstr(out, "\n\n"),
 		  *second = strstr(facts, " end\n");
-	ck_assert_msg(second && widest_line(facts) <= 60, "%s", out);
+	ck_assert_msg(second && widest_line(out) <= 60, "%s", out);
+	ck_in(out, "mvbench run --workload=mlp", true);
+	ck_in(out, " \\\n    --", true);
 	ck_assert_int_eq(occurrences(facts, " word"), 20);
 	/* below the first words, not below the names */
 	while (second > facts && second[-1] != '\n')
@@ -1704,10 +1730,36 @@ TEST(table_is_latex)
 					   "\\bottomrule\n\\end{tabular}\n"};
 	for (size_t i = 0; i < sizeof says / sizeof *says; i++)
 		ck_assert_msg(strstr(out, says[i]), "%s is not in:\n%s", says[i], out);
-	/* what follows is a comment */
-	for (char *line = strtok(strstr(out, "\\end{tabular}\n") + 14, "\n"); line;
-	     line = strtok(NULL, "\n"))
-		ck_assert_msg(*line == '%', "%s", line);
+}
+
+/* The most important columns that have values, and the mark of a busy machine explained below. */
+TEST(latex_table_fits_a_paper)
+{
+	make_empty_store();
+	sql(four_configurations);
+	sql("UPDATE epoch SET run_delay_s = 0.5 * seconds WHERE run_id = 4");
+	ck_assert_int_eq(table(WORDS("--format=latex")), 0);
+	char *out AUTOFREE = folder_read("out"), *head = strstr(out, "\\toprule\n") + 9;
+	const char *note = strstr(out, "\\end{tabular}\n") + 14;
+	ck_assert_ptr_eq(strstr(note, "\\par\\smallskip{\\footnotesize"), note);
+	ck_assert_str_eq(note + strlen(note) - 6, "\\par}\n");
+	ck_in(note, "*: in 1 run a worker had less than 90 \\% of its core", true);
+	ck_in(note, "-{}-busy=drop", true);
+	ck_in(note, "95 \\% interval of the median", true);
+	ck_in(note, "versus", false);
+	head[strcspn(head, "\n")] = '\0';
+	ck_assert_msg(occurrences(head, " & ") == 6, "%s", head);
+	ck_in(head, "accuracy \\%", true);
+	ck_in(head, "epoch s", true);
+	ck_in(head, "speedup", true);
+	/* without a run of serial the speed-up has no value */
+	sql("DELETE FROM run WHERE strategy = 'serial'");
+	ck_assert_int_eq(table(WORDS("--format=latex")), 0);
+	char *none AUTOFREE = folder_read("out");
+	ck_in(none, "speedup", false);
+	ck_assert_int_eq(table(WORDS("--format=latex", "--columns=configuration,samples/s")), 0);
+	char *asked AUTOFREE = folder_read("out");
+	ck_in(asked, "samples/s", true);
 }
 
 TEST(table_shows_dropped_pushes_only_if_any)

@@ -2,12 +2,17 @@
 # tutorial.sh BUILD-FOLDER [PICTURES]: runs the commands of plots/TUTORIAL.md, unchanged and in order, from scratch
 # in BUILD-FOLDER/tutorial, which keeps the figures. Copies them to PICTURES, the folder of the page's pictures.
 # Fails if a command fails, if a figure is empty, if steps 9, 15 and 18 do not give the times that they state, which
-# are the same on every machine, if step 4 does not explain a word that its table prints, or if the exercises do not
-# judge the commands of the page and right answers as they should. Behind `make tutorial`.
+# are the same on every machine, if the page's table lacks a step, if step 4 does not explain a word that its table
+# prints, or if the exercises do not judge the commands of the page and right answers as they should. Behind
+# `make tutorial`.
 set -eu
 build=$(cd "$1" && pwd)
 pictures=${2:+$(mkdir -p "$2" && cd "$2" && pwd)}
 cd "$(dirname "$0")/../.."
+
+awk '/^\| \[[0-9]+\. /{ split($0, part, /[][]/); listed[part[2]] = 1 }
+	/^## [0-9]+\. / && !(substr($0, 4) in listed) { print "the table of steps lacks " substr($0, 4); bad = 1 }
+	END { exit bad }' plots/TUTORIAL.md >&2
 
 rm -rf "$build/tutorial"
 # The caller decides what is built, and where. Commands are between fences.

@@ -1660,11 +1660,43 @@ TEST(colour_is_of_strategy_and_dash_of_interval)
 			}
 	expect_asked("SELECT max(n) FROM (SELECT count(DISTINCT (look - 1) % 7) AS n FROM "
 		     "configuration GROUP BY strategy UNION ALL SELECT count(DISTINCT (look - 1) / "
-		     "84) FROM configuration GROUP BY sync_every)",
+		     "84 % 4) FROM configuration GROUP BY sync_every)",
 		     "1");
-	expect_asked("SELECT count(DISTINCT (look - 1) % 7), count(DISTINCT (look - 1) / 84), "
+	expect_asked("SELECT count(DISTINCT (look - 1) % 7), count(DISTINCT (look - 1) / 84 % 4), "
 		     "count(DISTINCT ((look - 1) % 12) || strategy) FROM configuration",
 		     "3,3,18");
+}
+
+/* Neither other strategies nor plug-ins change it. */
+TEST(colour_of_built_in_strategy_is_fixed)
+{
+	static const char ask[] = "SELECT group_concat((look - 1) % 7) FROM (SELECT look FROM "
+				  "configuration WHERE strategy IN ('asgd', 'periodic') "
+				  "ORDER BY strategy)";
+	add_run("mlp", "periodic", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	expect_asked(ask, "1,3");
+	add_run("mlp", "a_plug_in", 2, 1, 0.5, "", 1);
+	for (size_t i = 0; strategies[i]; i++)
+		if (strcmp(strategies[i]->plugin.name, "asgd") != 0 &&
+		    strcmp(strategies[i]->plugin.name, "periodic") != 0)
+			add_run("mlp", strategies[i]->plugin.name, 2, 1, 0.5, "", 1);
+	expect_asked(ask, "1,3");
+	/* the list of style.sql has all of mvbench */
+	expect_asked("SELECT count(DISTINCT colour) = count(*), max(colour) = (SELECT colour FROM "
+		     "hue WHERE strategy = 'a_plug_in') FROM hue",
+		     "1,1");
+}
+
+TEST(configurations_of_one_strategy_have_shades_and_markers)
+{
+	add_run("mlp", "serial", 1, 1, 0.5, "", 1);
+	for (int workers = 2; workers <= 16; workers *= 2)
+		add_run("mlp", "allreduce", workers, 1, 0.5, "", 1);
+	expect_asked(
+		"SELECT count(DISTINCT (look - 1) % 12), count(DISTINCT ((look - 1) % 7) || ' ' "
+		"|| ((look - 1) / 336)) FROM configuration",
+		"5,5");
 }
 
 static const struct {

@@ -192,12 +192,12 @@ at(list, k) = k > words(list) ? 1 : int(word(list, k))
 # Bands of many curves would hide each other: then points have bars.
 bands = blocks <= 4
 bars = blocks <= 12
-# Explains lines and bands in the key, if columns a and b of some block differ.
+# Explains lines and bands in the key, if columns a and b of some block differ. Without bars, points are not moved.
 key_title = ''
 spread(a, b) = sprintf("stats data using (column(%d) - column(%d)) nooutput; \
 if (STATS_max > 0) { widest = max(widest, 0.85 * strlen('Median; ' . interval) - 4); \
 	key_title = bands || bars ? 'Median; ' . interval : 'Median'; set key title key_title left \
-	font small textcolor rgb '#666666' }", b, a)
+	font small textcolor rgb '#666666' } else { step = 0 }", b, a)
 # Numbers of an axis; powers of ten only.
 number_format = format eq 'tex' ? '$%h$' : '%h'
 power_format = format eq 'tex' ? '$10^{%T}$' : '10^{%T}'
@@ -230,9 +230,10 @@ direct = 0
 joined = 1 # by lines; otherwise they are points
 behind = ''; in_front = '' # of the curves: what else is drawn, parts of a plot command
 # Before curves: if each point is a configuration, not an epoch, it has a marker and a bar. aside(x, i) shifts
-# curve i sideways, because points of several curves can have the same coordinates.
+# curve i sideways, because bars of several curves can have the same x.
 side_by_side = "bands = 0; stride = 1"
-step = blocks > 1 ? min(0.03, 0.16 / (blocks - 1)) : 0
+apart = blocks > 1 ? min(0.03, 0.16 / (blocks - 1)) : 0
+step = apart
 aside(x, i) = log_x ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) : x + step * (i - (blocks + 1) / 2.0)
 curves(x, y, low, high) = (blocks < 2 || blocks > 4 || !joined ? '' \
 	: 'set terminal dumb; set output "/dev/null"; ' . lines(x, y, low, high) . '; ' . find_ends(x, y) . find_direct . '; ') \

@@ -100,7 +100,7 @@ TEST(topics_are_found_or_the_nearest_is_named)
 	ck_says(0, "help parameter-server", "word parameter-server: where workers push to");
 	ck_says(0, "help strategy", "word strategy: when and how workers exchange");
 	ck_says(0, "help workload", "word workload: a model with its data set");
-	ck_says(0, "help 2w", "X=4 a synchronisation at every fourth step");
+	ck_says(0, "help 2w", "2w is two workers, X=4 a synchronisation");
 	ck_says(0, "help X=4", "2w is two workers");
 	ck_says(0, "help undecided", "more seeds are needed");
 	ck_says(0, "help table:run", "\n  git_commit TEXT\n");

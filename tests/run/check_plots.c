@@ -526,6 +526,9 @@ TEST(best_of_k_curve_is_the_expected_maximum)
 		    "a|1|25|0;a|2|31.25|0;a|3|34.375|0;a|4|36.1719|0");
 	expect_rows("sensitivity", "'%s|%g|%g|%d|%d', title, lr, value, lost, alone",
 		    "a|0.1|40|0|1;a|0.2|10|1|1;a|0.3|20|0|1;a|0.4|30|0|1");
+	/* in the colour of serial */
+	expect_rows("best_of_k", "'%d', (look - 1) % 7", "4;4;4;4");
+	expect_rows("sensitivity", "'%d', (look - 1) % 7", "4;4;4;4");
 	/* trials of another study, of another workload, are separate */
 	add_run("softmax", "serial", 1, 9, 0.5, "", 1);
 	made_sql(

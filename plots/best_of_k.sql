@@ -2,14 +2,10 @@
 -- Needs trials of mvbench tune; of several studies of a workload the newest is drawn.
 -- n trials are sorted from the worst. The best of k of them, drawn with replacement, is the i-th with probability
 -- (i/n)^k - ((i-1)/n)^k (Dodge, Gururangan, Card, Schwartz, Smith, Show Your Work, arXiv 1909.03004, section 3.1).
-WITH one AS MATERIALIZED (
-	SELECT workload, max(study_id) AS study_id FROM study_trial WHERE run_id IN (SELECT id FROM chosen)
-	GROUP BY workload),
-sorted AS MATERIALIZED (
-	SELECT ifnull((SELECT r.workload FROM run_summary AS r WHERE r.id = run_id), workload) AS workload, contestant,
-		dense_rank() OVER (PARTITION BY workload ORDER BY contestant) AS look, objective, value, row_number() OVER w AS i,
+WITH sorted AS MATERIALIZED (
+	SELECT section AS workload, contestant, look, objective, value, row_number() OVER w AS i,
 		count(*) OVER (PARTITION BY workload, contestant) AS n
-	FROM study_trial JOIN one USING (workload, study_id) WHERE value IS NOT NULL
+	FROM studied WHERE value IS NOT NULL
 	WINDOW w AS (PARTITION BY workload, contestant ORDER BY lost DESC,
 		iif(objective = 'accuracy', value, -value))),
 count(k) AS (SELECT 1 UNION ALL SELECT k + 1 FROM count WHERE k < (SELECT max(n) FROM sorted))

@@ -35,15 +35,21 @@ if (blocks > 0) {
 	do for [i = 1:blocks] { eval line_of(names, i - 1); name[i] = text; look[i] = int(second) }
 }
 
-# Okabe and Ito's palette without yellow, which is too faint on paper. Colour, point and
-# dash have 7, 12 and 4 values; style.sql chooses them by strategy and interval.
-palette_lines = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9"
+# Okabe and Ito's palette without yellow, which is too faint on paper, and three darker shades of it; those of black are
+# lighter. Colour, shade, point and dash have 7, 4, 12 and 4 values; style.sql chooses them.
+palette_lines = "#000000 #0072B2 #D55E00 #009E73 #CC79A7 #E69F00 #56B4E9 \
+#4C4C4C #005686 #A04600 #007656 #995B7D #AC7700 #4087AF \
+#7A7A7A #003F62 #753400 #00573F #70435C #7E5700 #2F6380 \
+#9E9E9E #002E47 #552600 #003F2E #523043 #5C4000 #22485D"
+max(a, b) = a > b ? a : b
+min(a, b) = a < b ? a : b
 palette_points = "7 5 9 13 11 15 6 4 8 12 10 14"
-colour_of(k) = word(palette_lines, (k - 1) % 7 + 1)
+colour_of(k) = word(palette_lines, (k - 1) % 7 + 1 + 7 * ((k - 1) / 336 % 4))
 point_of(k) = int(word(palette_points, (k - 1) % 12 + 1))
-do for [i = 1:336] {
-	set linetype i linecolor rgb colour_of(i) linewidth 1.4 dashtype int((i - 1) / 84) + 1 \
-		pointtype point_of(i) pointsize 0.7
+# A point that a later one covers is larger, and therefore visible.
+do for [i = 1:blocks] {
+	set linetype look[i] linecolor rgb colour_of(look[i]) linewidth 1.4 dashtype int((look[i] - 1) / 84) % 4 + 1 \
+		pointtype point_of(look[i]) pointsize 0.7 + min(0.15, 0.45 / blocks) * (blocks - i)
 }
 ink = "#333333"
 faint = "#DDDDDD"
@@ -72,8 +78,6 @@ size = format eq 'png' ? 9 : paper ? 11 * scale : 11; \
 large = sprintf(',%%g', size * 1.1); larger = sprintf(',%%g', size * 1.2); small = sprintf(',%%g', size * 0.9)", w)
 eval resize(488)
 output = sprintf("set output 'figure.%s'", format)
-max(a, b) = a > b ? a : b
-min(a, b) = a < b ? a : b
 
 # The canvas in points: the plot area keeps its size, and the margins grow with the text.
 head = 28 + (heading ne "" ? line : 0)
@@ -188,12 +192,12 @@ at(list, k) = k > words(list) ? 1 : int(word(list, k))
 # Bands of many curves would hide each other: then points have bars.
 bands = blocks <= 4
 bars = blocks <= 12
-# Explains lines and bands in the key, if columns a and b of some block differ.
+# Explains lines and bands in the key, if columns a and b of some block differ. Without bars, points are not moved.
 key_title = ''
 spread(a, b) = sprintf("stats data using (column(%d) - column(%d)) nooutput; \
 if (STATS_max > 0) { widest = max(widest, 0.85 * strlen('Median; ' . interval) - 4); \
 	key_title = bands || bars ? 'Median; ' . interval : 'Median'; set key title key_title left \
-	font small textcolor rgb '#666666' }", b, a)
+	font small textcolor rgb '#666666' } else { step = 0 }", b, a)
 # Numbers of an axis; powers of ten only.
 number_format = format eq 'tex' ? '$%h$' : '%h'
 power_format = format eq 'tex' ? '$10^{%T}$' : '10^{%T}'
@@ -226,9 +230,10 @@ direct = 0
 joined = 1 # by lines; otherwise they are points
 behind = ''; in_front = '' # of the curves: what else is drawn, parts of a plot command
 # Before curves: if each point is a configuration, not an epoch, it has a marker and a bar. aside(x, i) shifts
-# curve i sideways, because points of several curves can have the same coordinates.
+# curve i sideways, because bars of several curves can have the same x.
 side_by_side = "bands = 0; stride = 1"
-step = blocks > 1 ? min(0.03, 0.16 / (blocks - 1)) : 0
+apart = blocks > 1 ? min(0.03, 0.16 / (blocks - 1)) : 0
+step = apart
 aside(x, i) = log_x ? x * 2 ** (1.5 * step * (i - (blocks + 1) / 2.0)) : x + step * (i - (blocks + 1) / 2.0)
 curves(x, y, low, high) = (blocks < 2 || blocks > 4 || !joined ? '' \
 	: 'set terminal dumb; set output "/dev/null"; ' . lines(x, y, low, high) . '; ' . find_ends(x, y) . find_direct . '; ') \

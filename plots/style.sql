@@ -10,6 +10,16 @@ CREATE TEMP TABLE chosen AS SELECT id FROM run_summary;
 
 CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- at most in a picture: more lines are not readable
 
+-- The colour of each strategy. Those of mvbench have their place in this list, so other runs do not change it; the
+-- rest follow by name. There are seven colours: 0 and 7 are equal.
+CREATE TEMP TABLE hue AS
+WITH built AS (
+	SELECT value AS strategy, key AS place FROM json_each('["allreduce", "asgd", "model_parallel", "periodic", "serial",
+		"bsp", "easgd", "downpour", "gossip", "ssp", "adasum", "sparta", "hybrid", "adpsgd"]'))
+SELECT strategy, ifnull(place, (SELECT count(*) FROM built) - 1
+	+ row_number() OVER (PARTITION BY place IS NULL ORDER BY strategy)) AS colour
+FROM (SELECT DISTINCT strategy FROM run) LEFT JOIN built USING (strategy);
+
 -- One row for each configuration with finished runs that were chosen.
 --   number  in table finished
 --   name    as tables have it (table title of results/ask/names.sql)
@@ -23,9 +33,9 @@ CREATE TEMP TABLE room AS SELECT 60 AS blocks; -- at most in a picture: more lin
 --   place   in the order of the figures; unique
 --   is_loss no run of this workload has an accuracy: figures show its loss
 --   fits    a picture has room for it
---   look    its line type in all figures, one of 336: colour (k - 1) % 7 for its strategy, dash (k - 1) / 84 for its
---           interval, and marker (k - 1) % 12, which tells apart those of a strategy. If all have one strategy,
---           colours differ, too.
+--   look    its line type in all figures, one of 1344: colour (k - 1) % 7 for its strategy, dash (k - 1) / 84 % 4 for
+--           its interval, shade (k - 1) / 336 and marker (k - 1) % 12, which tell apart those of a strategy. If all
+--           have one strategy, colours differ in place of shades.
 CREATE TEMP TABLE configuration AS
 WITH counted AS MATERIALIZED (
 	SELECT number, min(id) AS one, max(f.compare_key) AS compare_key, count(*) AS n, count(DISTINCT f.seed) AS seeds,
@@ -48,17 +58,19 @@ turn AS (
 		max(accuracy) OVER w IS NULL AS is_loss,
 		row_number() OVER (w ORDER BY place) <= (SELECT blocks FROM room) AS fits,
 		row_number() OVER (w ORDER BY place) - 1 AS turn,
-		dense_rank() OVER (ORDER BY strategy) - 1 AS s,
+		h.colour AS s,
 		(dense_rank() OVER (ORDER BY sync_every) - 1) % 4 AS dash
-	FROM kind AS k JOIN alike USING (workload) WINDOW w AS (PARTITION BY workload)),
+	FROM kind AS k JOIN alike USING (workload) JOIN hue AS h USING (strategy) WINDOW w AS (PARTITION BY workload)),
 marked AS (
 	SELECT *, cut || iif(most > 1 AND NOT repeats, ' (n=' || n || iif(seeds = n, '', ', ' || seeds
 			|| iif(seeds = 1, ' seed', ' seeds')) || ')', '') AS title,
-		iif(max(s) OVER () = 0, turn, s) AS colour,
-		iif(max(s) OVER () = 0, turn, s % 7 + row_number() OVER (PARTITION BY workload, s % 7 ORDER BY place) - 1)
-			AS marker
+		iif(min(s) OVER () = max(s) OVER (), s + turn, s) AS colour,
+		iif(min(s) OVER () = max(s) OVER (), turn, s % 7 + row_number() OVER (PARTITION BY workload, s % 7 ORDER BY place)
+			- 1) AS marker,
+		iif(min(s) OVER () = max(s) OVER (), 0, row_number() OVER (PARTITION BY workload, s, sync_every ORDER BY place)
+			- 1) % 4 AS shade
 	FROM turn)
-SELECT *, 1 + (36 * colour + 49 * marker) % 84 + 84 * dash AS look
+SELECT *, 1 + (36 * colour + 49 * marker) % 84 + 84 * dash + 336 * shade AS look
 FROM marked ORDER BY place;
 
 -- One row for each of their finished runs. sample: 1 = its accuracy and its losses count; timed: its times count.
@@ -197,6 +209,19 @@ SELECT place, workload, title, look,
 FROM configuration WHERE place IN (SELECT s.place FROM selected AS s
 	WHERE EXISTS (SELECT 1 FROM epoch AS e
 		WHERE e.run_id = s.id AND e.epoch >= 1 AND e.staleness_mean IS NOT NULL));
+
+-- The trials of mvbench tune; of several studies of a workload those of the newest. section: the picture's workload.
+CREATE TEMP VIEW studied AS
+WITH one AS MATERIALIZED (
+	SELECT workload, max(study_id) AS study_id FROM study_trial WHERE run_id IN (SELECT id FROM chosen)
+	GROUP BY workload),
+ranked AS (
+	SELECT t.*, h.colour, dense_rank() OVER (PARTITION BY t.workload ORDER BY contestant) - 1 AS marker,
+		dense_rank() OVER (PARTITION BY t.workload, h.colour ORDER BY contestant) - 1 AS shade
+	FROM study_trial AS t JOIN one USING (workload, study_id) JOIN run AS r ON r.id = t.run_id JOIN hue AS h USING (strategy))
+SELECT *, ifnull((SELECT s.workload FROM run_summary AS s WHERE s.id = run_id), workload) AS section,
+	1 + (36 * colour + 49 * marker) % 84 + 336 * (shade % 4) AS look
+FROM ranked;
 
 -- The text below a picture about runs that it leaves out.
 CREATE TEMP VIEW footnote AS

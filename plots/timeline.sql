@@ -38,7 +38,7 @@ slice AS (
 		JOIN lane AS m ON m.run_id = a.run_id AND m.rank = a.to_rank)
 SELECT n.workload, i.name AS title, i.x, i.x2, i.y, i.y2, i.colour, r.workers,
 	(SELECT count(*) FROM lane WHERE run_id = n.run_id) AS lanes, s.to_s - s.from_s AS most,
-	s.epoch, s.first, s.last, n.run_id, r.config
+	s.epoch, s.first, s.last, n.run_id, c.cut
 FROM slice AS i JOIN newest AS n USING (run_id) JOIN span AS s USING (run_id)
-	JOIN run_summary AS r ON r.id = n.run_id
+	JOIN run_summary AS r ON r.id = n.run_id JOIN selected AS c ON c.id = n.run_id
 ORDER BY n.workload, i.place, i.y, i.x;

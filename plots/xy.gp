@@ -43,6 +43,6 @@ if (log_x) { set logscale x; set format x number_format; set xrange [first / 1.1
 if (!log_x && !categories) { pad = last > first ? 0.03 * (last - first) : 0.5; set xrange [first - pad:last + pad] }
 if (log_y) { set logscale y; set format y number_format; set yrange [bottom / 1.1:top * 1.1]; eval decades('y', bottom, top) } \
 else { pad = top > bottom ? 0.05 * (top - bottom) : 0.5; set yrange [bottom - pad:top + pad] }
-step = categories ? 4 * step : !joined ? 0 : log_x ? step : step * (last - first) / 12
+step = categories ? 4 * apart : !joined ? 0 : log_x ? step : step * (last - first) / 12
 eval side_by_side
 eval curves('aside($1, i)', '$2', '$3', '$4')

@@ -2,8 +2,10 @@
  * topics.c - help on the tables and views of the database: the schema, read.
  */
 #include "results/db/db.h"
+#include "runtime/base/text.h"
 #include "runtime/cli/cli.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* The comment that ends where `at` does, without its dashes; on the heap. */
@@ -28,15 +30,99 @@ static char *comment_above(const char *schema, const char *at)
 	return text_close(&t);
 }
 
+/* ---- Comments and columns that fit the terminal ------------------------------ */
+
+struct item {
+	char *left, *right; /* left NULL: a paragraph */
+	int indent;
+};
+
+static void item_end(const struct help *p, struct item *i)
+{
+	if (i->left) {
+		help_row(p, i->left, i->right);
+	} else if (i->right) {
+		fprintf(p->f, "%*s", i->indent, "");
+		text_wrap(p->f, i->right, i->indent);
+	}
+	free(i->left);
+	free(i->right);
+	*i = (struct item){.left = NULL};
+}
+
+static void item_go_on(struct item *i, const char *text, int n)
+{
+	char *all = i->right ? sentence("%s %.*s", i->right, n, text) : sentence("%.*s", n, text);
+	free(i->right);
+	i->right = all;
+}
+
+/* Lines flow together. One that is indented by 2 begins an item if it has a gap of two blanks, as
+ * between a name and its meaning, or if it begins with a capital. */
+static void print_comment(const struct help *p, const char *text)
+{
+	struct item item = {.left = NULL};
+	while (*text) {
+		int n = (int)strcspn(text, "\n"), indent = (int)strspn(text, " ");
+		const char *word = text + indent, *gap = strstr(word, "  ");
+		bool named = indent == 2 && gap && gap < text + n;
+		if (named || (indent == 2 && *word >= 'A' && *word <= 'Z') || indent < item.indent)
+			item_end(p, &item);
+		if (!item.right)
+			item.indent = indent;
+		if (named) {
+			item.left = must(strndup(word, (size_t)(gap - word)));
+			word = gap + strspn(gap, " ");
+		}
+		item_go_on(&item, word, (int)(text + n - word));
+		text += n + (text[n] == '\n');
+	}
+	item_end(p, &item);
+}
+
+/* The columns between the brackets of CREATE TABLE, each with the comment behind it. */
+static void print_columns(const struct help *p, const char *body, const char *end)
+{
+	enum { BESIDE = 30 }; /* a longer column is above its comment */
+	struct item above = {.left = NULL};
+	while (body < end) {
+		int n = (int)strcspn(body, "\n"), skip = (int)strspn(body, "\t ");
+		const char *note = strstr(body, "-- ");
+		int stop = note && note < body + n ? (int)(note - body) : n, left = stop;
+		while (left > skip && strchr(" ,", body[left - 1]))
+			left--;
+		char *column AUTOFREE =
+			sentence("%.*s", left > skip ? left - skip : 0, body + skip);
+		char *means AUTOFREE =
+			stop < n ? sentence("%.*s", n - stop - 3, body + stop + 3) : NULL;
+		body += n + (body[n] == '\n');
+		if (!*column && means) {
+			above.indent = 2;
+			item_go_on(&above, means, (int)strlen(means));
+			continue;
+		}
+		item_end(p, &above);
+		if (means && left - skip <= BESIDE) {
+			help_row(p, column, means);
+			continue;
+		}
+		item_end(p, &(struct item){.right = must(strdup(column)), .indent = 2});
+		if (means)
+			help_row(p, "", means);
+	}
+	item_end(p, &above);
+}
+
+/* ---- Topics -------------------------------------------------------------- */
+
+/* A manual page has only the list of tables. */
 static void print_table(const struct help *p, const struct topic *t)
 {
 	const char *create = t->of;
 	bool view = strncmp(create, "CREATE VIEW", 11) == 0;
 	char *above AUTOFREE = comment_above(database_schema(), create);
-	if (!p->roff)
-		fprintf(p->f, "%s %s of the database\n", view ? "view" : "table", t->name);
-	if (*above)
-		help_verbatim(p, above);
+	fprintf(p->f, "%s %s of the database\n\n", view ? "view" : "table", t->name);
+	print_comment(p, above);
 	if (view) {
 		struct store *s AUTOCLOSE = sql_schema(); /* the schema's text has only the query */
 		char *columns AUTOFREE = NULL;
@@ -46,9 +132,9 @@ static void print_table(const struct help *p, const struct topic *t)
 		char *text AUTOFREE = sentence("Columns: %s", columns);
 		help_words(p, text);
 	} else {
-		const char *body = strchr(create, '\n') + 1, *end = strstr(body, "\n)");
-		char *text AUTOFREE = sentence("%.*s", (int)(end - body), body);
-		help_verbatim(p, text);
+		const char *body = strchr(create, '\n') + 1;
+		fputc('\n', p->f);
+		print_columns(p, body, strstr(body, "\n)"));
 	}
 }
 

@@ -289,14 +289,16 @@ static const char *listed(const char *name, const char *const *names, size_t n)
 	return NULL;
 }
 
-/* The shortest name that contains the typed text. */
-static const char *holding(const char *typed, const char *const *names, size_t n)
+/* The shortest name that begins with the typed text, or only contains it. */
+static const char *holding(const char *typed, const char *const *names, size_t n, bool begins)
 {
-	enum { LETTERS = 3 };
 	const char *found = NULL;
-	for (size_t i = 0; i < n && strlen(typed) >= LETTERS; i++)
-		if (strcasestr(names[i], typed) && (!found || strlen(names[i]) < strlen(found)))
+	for (size_t i = 0; i < n && strlen(typed) >= (begins ? 4 : 3); i++) {
+		const char *at = strcasestr(names[i], typed);
+		if (at && (!begins || at == names[i]) &&
+		    (!found || strlen(names[i]) < strlen(found)))
 			found = names[i];
+	}
 	return found;
 }
 
@@ -307,6 +309,8 @@ const char *nearest(const char *typed, const char *const *names, size_t n)
 	for (size_t i = 0; !found && i < sizeof called / sizeof *called; i++)
 		if (same_words(typed, called[i][0]))
 			found = listed(called[i][1], names, n);
+	if (!found)
+		found = holding(typed, names, n, true);
 	if (found)
 		return found;
 	for (size_t i = 0; i < n; i++) {
@@ -316,7 +320,7 @@ const char *nearest(const char *typed, const char *const *names, size_t n)
 			found = names[i];
 		}
 	}
-	return found ? found : holding(typed, names, n);
+	return found ? found : holding(typed, names, n, false);
 }
 
 char *no_such(const char *what, const char *before, const char *typed, const char *const *name,

@@ -357,13 +357,13 @@ struct topic *topics_make(void)
 {
 	struct topics l = {.n = 0};
 	add_pages(&l);
+	add_words(&l); /* a name's definition is first, then what else has the name */
 	add_commands(&l);
 	add_options(&l, run_options, NULL, false);
 	catalogue_each(add_entry, &l);
 	add_figures(&l);
 	for (topic_source *const *above = topic_sources; *above; above++)
 		(*above)(&l);
-	add_words(&l);
 	for (const struct command *const *c = commands; *c; c++)
 		add_options(&l, (*c)->options, (*c)->name, false);
 	APPEND(l.topic, l.n, (struct topic){.name = NULL});

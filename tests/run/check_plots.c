@@ -526,6 +526,9 @@ TEST(best_of_k_curve_is_the_expected_maximum)
 		    "a|1|25|0;a|2|31.25|0;a|3|34.375|0;a|4|36.1719|0");
 	expect_rows("sensitivity", "'%s|%g|%g|%d|%d', title, lr, value, lost, alone",
 		    "a|0.1|40|0|1;a|0.2|10|1|1;a|0.3|20|0|1;a|0.4|30|0|1");
+	/* in the colour of serial */
+	expect_rows("best_of_k", "'%d', (look - 1) % 7", "4;4;4;4");
+	expect_rows("sensitivity", "'%d', (look - 1) % 7", "4;4;4;4");
 	/* trials of another study, of another workload, are separate */
 	add_run("softmax", "serial", 1, 9, 0.5, "", 1);
 	made_sql(
@@ -731,6 +734,23 @@ static char *drawn(const char *figure)
 	return folder_read(out + strlen("--out="));
 }
 
+/* How many different places from the left the markers of an SVG have. */
+static int columns_of_points(const char *text)
+{
+	double all[64], x;
+	int n = 0;
+	for (const char *at = text; (at = strstr(at, "xlink:href='#gpPt")); at++) {
+		int i = 0;
+		if (sscanf(at, "xlink:href='#gpPt%*d' transform='translate(%lf", &x) != 1)
+			continue;
+		while (i < n && all[i] != x)
+			i++;
+		if (i == n && n < (int)COUNT(all))
+			all[n++] = x;
+	}
+	return n;
+}
+
 static const struct {
 	int late; /* one push of this staleness */
 	const char *key, *tic, *no_tic;
@@ -762,6 +782,32 @@ TEST(stale_pushes_are_drawn, COUNT(lateness))
 	char *none AUTOFREE = drawn("staleness"), *still AUTOFREE = drawn("staleness_epoch");
 	ck_assert_ptr_nonnull(strstr(none, "push to a parameter server"));
 	ck_assert_ptr_nonnull(strstr(still, "thin: maximum"));
+}
+
+/* Points have gaps, but the highest has none: of 13 and 14, which are near, both are drawn. The key
+ * has a third. */
+TEST(peak_of_staleness_has_a_marker)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "asgd", 16, 1, 0.5, "", 1);
+	made_sql(db, "DELETE FROM staleness;"
+		     "INSERT INTO staleness VALUES (1, 1, 13, 10), (1, 1, 14, 90)");
+	char *text AUTOFREE = drawn("staleness");
+	ck_assert_int_eq(columns_of_points(text), 3);
+}
+
+TEST(timeline_names_the_network_once)
+{
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	simulate_all();
+	made_sql(db,
+		 "DELETE FROM run WHERE platform <> 'sim'; INSERT INTO event (run_id, rank, seq, "
+		 "epoch, step, name, start_s, duration_s) VALUES (1001, 0, 1, 1, 1, 'step', 0, 1)");
+	char *query AUTOFREE = query_of("timeline"),
+		    *ask AUTOFREE = sentence("SELECT DISTINCT cut FROM (%s)", query);
+	expect_asked(ask, "asgd 2w");
+	expect_asked("SELECT shared FROM configuration", ", sim:local");
 }
 
 /* In one configuration all pushes have the same staleness; in the other every push has another.
@@ -1024,6 +1070,20 @@ TEST(line_figures_have_names_at_their_curves, COUNT(named))
 		ck_assert_double_lt(place_of(text, "ideal<").x, 400);
 	else
 		ck_assert_int_ge(_i, 2);
+}
+
+/* Two curves at 2 and 4 workers: bars of two seeds are beside each other, points of one are not. */
+TEST(points_without_bars_are_at_their_x)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_two_curves();
+	char *plain AUTOFREE = drawn("speedup");
+	ck_assert_int_eq(columns_of_points(plain), 2);
+	for (int workers = 2; workers <= 4; workers += 2)
+		add_run("mlp", "asgd", workers, 2, 0.5, "", 3);
+	char *barred AUTOFREE = drawn("speedup");
+	ck_assert_int_eq(columns_of_points(barred), 4);
 }
 
 TEST(xy_has_names_at_its_lines_and_its_label_below_words)
@@ -1680,11 +1740,43 @@ TEST(colour_is_of_strategy_and_dash_of_interval)
 			}
 	expect_asked("SELECT max(n) FROM (SELECT count(DISTINCT (look - 1) % 7) AS n FROM "
 		     "configuration GROUP BY strategy UNION ALL SELECT count(DISTINCT (look - 1) / "
-		     "84) FROM configuration GROUP BY sync_every)",
+		     "84 % 4) FROM configuration GROUP BY sync_every)",
 		     "1");
-	expect_asked("SELECT count(DISTINCT (look - 1) % 7), count(DISTINCT (look - 1) / 84), "
+	expect_asked("SELECT count(DISTINCT (look - 1) % 7), count(DISTINCT (look - 1) / 84 % 4), "
 		     "count(DISTINCT ((look - 1) % 12) || strategy) FROM configuration",
 		     "3,3,18");
+}
+
+/* Neither other strategies nor plug-ins change it. */
+TEST(colour_of_built_in_strategy_is_fixed)
+{
+	static const char ask[] = "SELECT group_concat((look - 1) % 7) FROM (SELECT look FROM "
+				  "configuration WHERE strategy IN ('asgd', 'periodic') "
+				  "ORDER BY strategy)";
+	add_run("mlp", "periodic", 2, 1, 0.5, "", 1);
+	add_run("mlp", "asgd", 2, 1, 0.5, "", 1);
+	expect_asked(ask, "1,3");
+	add_run("mlp", "a_plug_in", 2, 1, 0.5, "", 1);
+	for (size_t i = 0; strategies[i]; i++)
+		if (strcmp(strategies[i]->plugin.name, "asgd") != 0 &&
+		    strcmp(strategies[i]->plugin.name, "periodic") != 0)
+			add_run("mlp", strategies[i]->plugin.name, 2, 1, 0.5, "", 1);
+	expect_asked(ask, "1,3");
+	/* the list of style.sql has all of mvbench */
+	expect_asked("SELECT count(DISTINCT colour) = count(*), max(colour) = (SELECT colour FROM "
+		     "hue WHERE strategy = 'a_plug_in') FROM hue",
+		     "1,1");
+}
+
+TEST(configurations_of_one_strategy_have_shades_and_markers)
+{
+	add_run("mlp", "serial", 1, 1, 0.5, "", 1);
+	for (int workers = 2; workers <= 16; workers *= 2)
+		add_run("mlp", "allreduce", workers, 1, 0.5, "", 1);
+	expect_asked(
+		"SELECT count(DISTINCT (look - 1) % 12), count(DISTINCT ((look - 1) % 7) || ' ' "
+		"|| ((look - 1) / 336)) FROM configuration",
+		"5,5");
 }
 
 static const struct {

@@ -390,10 +390,12 @@ TEST(real_and_time_values_are_read_back_unchanged)
 TEST(nearest_name_corrects_typos)
 {
 	static const char *const name[] = {"epochs", "workers", "lr", "sync-every", "seed"};
+	static const char *const begun[] = {"state", "staleness_epoch", "staleness"};
 	ck_assert_str_eq(nearest("epoch", name, 5), "epochs");
 	ck_assert_str_eq(nearest("wrokers", name, 5), "workers");
 	ck_assert_str_eq(nearest("sync_every", name, 5), "sync-every");
 	ck_assert_str_eq(nearest("SEED", name, 5), "seed");
+	ck_assert_str_eq(nearest("stale", begun, 3), "staleness");
 	ck_assert_ptr_null(nearest("xy", name, 5));
 	ck_assert_ptr_null(nearest("", name, 5));
 	ck_assert_ptr_null(nearest("momentum", name, 5));

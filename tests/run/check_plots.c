@@ -962,6 +962,19 @@ TEST(logarithmic_axes_have_no_raised_exponents)
 	ck_assert_double_ge(place_of(text, "Consensus distance<").x, 11);
 }
 
+/* Colours are those of strategies. */
+TEST(parts_of_an_epoch_are_grey)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "asgd", 2, 1, 0.8, "", 3);
+	char *text AUTOFREE = drawn("comm_split");
+	for (const char *at = text; (at = strstr(at, "rgb(")); at++) {
+		int red, green, blue, n = sscanf(at, "rgb(%d,%d,%d)", &red, &green, &blue);
+		ck_assert_msg(n == 3 && red == green && green == blue, "%.20s", at);
+	}
+}
+
 /* Six configurations with long names, of which one has a run that diverged. */
 static void fill_long_names(void)
 {

@@ -19,8 +19,9 @@
 #define SECTIONS_TOP       6    /* sections whose verdicts are at the top of the page */
 #define RUNS_MAX           4000 /* runs of the page, divided equally among the configurations */
 
-/* Letters of all figures have one size; on a phone they are as large as those of the page. */
-#define FIGURE_WIDTH 420
+/* Letters of all figures have 11 units. A unit has a pixel or more, also on a phone of 390 pixels.
+ */
+#define FIGURE_WIDTH 340
 
 /* The Makefile defines REPORT_SCRIPT, the hash of report.js. */
 TEXT_FILE(report_sql, "plots/report.sql");
@@ -108,8 +109,8 @@ static const struct column run_columns[] = {
 	{"model_hash", "model", "'<code>' || html(ifnull(model_hash, '')) || '</code>'",
 	 .html = true},
 	{"reason", "remarks",
-	 "'<div class=\"wide\">' || html(ifnull(reason, '')) || ifnull(' <span class=\"soft\">"
-	 "run ' || origin_id || ' of ' || html(origin) || '</span>', '') || '</div>'",
+	 "'<div class=\"wide\">' || nullif(html(ifnull(reason, '')) || ifnull(' <span class="
+	 "\"soft\">run ' || origin_id || ' of ' || html(origin) || '</span>', ''), '') || '</div>'",
 	 .html = true},
 	{.name = NULL},
 };
@@ -228,7 +229,8 @@ static bool is_id(const char *at)
 }
 
 /* Writes what an SVG file draws as a part of the page, so that its text can be searched. number:
- * makes its ids differ from those of other files. */
+ * makes its ids differ from those of other files. A picture that needs more than FIGURE_WIDTH is
+ * never shown smaller than it was drawn. */
 static void put_svg(struct report *p, const char *svg, const char *label, size_t number)
 {
 	static const char box[] = "viewBox=\"", start[] = "</desc>";
@@ -238,7 +240,11 @@ static void put_svg(struct report *p, const char *svg, const char *label, size_t
 		return;
 	view += sizeof box - 1;
 	page_print(p, "<svg role=\"img\" aria-label=\"%s\" viewBox=\"", label);
-	fprintf(p->f, "%.*s\">", (int)strcspn(view, "\""), view);
+	fprintf(p->f, "%.*s\"", (int)strcspn(view, "\""), view);
+	double wide = strtod(view + strlen("0 0 "), NULL);
+	if (wide > FIGURE_WIDTH)
+		fprintf(p->f, " style=\"min-width:%gpx\"", wide);
+	fputc('>', p->f);
 	for (at += sizeof start - 1; *at; at++) {
 		if (tag && is_id(at))
 			fprintf(p->f, "f%zu-", number);

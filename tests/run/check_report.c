@@ -166,7 +166,7 @@ TEST(report_has_a_section_for_each_label)
 	if (!lacks_program("gnuplot")) { /* letters have one size in all figures */
 		int figures = 0, wide = 0;
 		for (const char *at = text; (at = strstr(at, "<figure><svg ")); at++, figures++)
-			wide += strstr(at, "viewBox=") == strstr(at, "viewBox=\"0 0 420 ");
+			wide += strstr(at, "viewBox=") == strstr(at, "viewBox=\"0 0 340 ");
 		ck_assert_msg(figures > 8 && wide == figures, "%d of %d", wide, figures);
 	}
 	/* trials of mvbench tune have a section of their own */
@@ -352,6 +352,17 @@ TEST(commands_of_the_page_give_the_same_cells)
 	"h.textContent == '" name "')"
 #define CLICK(name) "(" HEAD(name) ".firstChild.click(), " NAMES ")"
 
+/* The height of the smallest letters of these elements [pixels]. */
+#define SMALLEST(of) \
+	"Math.min(...[...document.querySelectorAll('" of "')].filter(e => [...e.childNodes]" \
+	".some(c => c.nodeType == 3 && c.data.trim())).map(e => { const m = e.closest('svg') && " \
+	"e.getScreenCTM ? e.getScreenCTM() : null; return (m ? Math.hypot(m.a, m.b) : 1) * " \
+	"parseFloat(getComputedStyle(e).fontSize); }))"
+/* Do all tables fit their boxes? */
+#define TABLES_FIT \
+	"(dispatchEvent(new Event('resize')), [...document.querySelectorAll('.scroll')].every(" \
+	"s => s.scrollWidth <= s.clientWidth))"
+
 static void press_enter(struct browser *b)
 {
 	browser_call(b, "Input.dispatchKeyEvent",
@@ -442,6 +453,10 @@ TEST(page_works_in_a_browser)
 		&b, "Emulation.setDeviceMetricsOverride",
 		"{\"width\": 390, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": true}");
 	browser_expect(&b, "document.documentElement.scrollWidth", "390");
+	/* a table that is too wide becomes cards, so that no number is cut; letters are readable */
+	browser_expect(&b, TABLES_FIT, "true");
+	browser_expect(&b, "document.querySelector('table.cards td').dataset.head", "runs");
+	browser_expect(&b, SMALLEST("body *") " >= 11", "true");
 	/* on a phone figures are whole; a click enlarges one, another click makes it fit again */
 	browser_expect(&b,
 		       "[...document.querySelectorAll('figure')].every(f => f.scrollWidth <= "
@@ -463,10 +478,18 @@ TEST(page_works_in_a_browser)
 		       "document.querySelector('figure'))",
 		       "true");
 	browser_expect(&b, CLICK_FIGURE, "false");
+	/* there a quarter of the size is readable: verdicts and figures have 6.5 pixels then */
+	browser_expect(&b, SMALLEST(".verdict *") " >= 26", "true");
+	browser_expect(&b, SMALLEST("figure text *") " >= 26", "true");
+	browser_expect(&b, SMALLEST("table.sort *") " >= 15", "true");
+	browser_expect(&b, TABLES_FIT, "true");
+	browser_expect(&b, "document.querySelectorAll('table.sort:not(.cards)').length", "1");
 	/* the table of configurations fits an ordinary window with all its columns */
 	browser_call(
 		&b, "Emulation.setDeviceMetricsOverride",
 		"{\"width\": 1200, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": false}");
+	browser_expect(&b, TABLES_FIT, "true");
+	browser_expect(&b, "document.querySelectorAll('table.sort:not(.cards)').length", "1");
 	browser_expect(&b, "document.querySelectorAll('table.sort th[scope=col]').length", "13");
 	browser_expect(&b,
 		       "[...document.querySelectorAll('.scroll:has(table.sort)')].map("

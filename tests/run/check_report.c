@@ -82,10 +82,21 @@ TEST(page_shows_and_escapes_the_results)
 	expect_page(text, "<figure><svg role=\"img\" aria-label=\"Test accuracy", true);
 	expect_page(text, "aria-label=\"\"", false);
 	/* the first lines say what the runs show */
-	const char *verdict = strstr(text, "Fastest: asgd 2w, ");
+	const char *verdict =
+		strstr(text, "<p><b>Fastest:</b> asgd 2w, 0.101 s an epoch. That is ");
 	ck_assert(verdict && verdict < strstr(text, "<nav"));
-	expect_page(text, "Most accurate: serial, 91.20 %; better: +3.00 points", true);
-	expect_page(text, " against the control, allreduce 2w, &lt;script&gt;", true);
+	expect_page(text,
+		    "<b>Most accurate:</b> serial, 91.20\u00a0%. That is 3.00 points more than the "
+		    "control, allreduce 2w, &lt;script&gt;",
+		    true);
+	expect_page(text, " (exact). Better: more than chance.</p>", true);
+	expect_page(text, "Undecided: it may be chance.</p>", true);
+	expect_page(text, "<b>Undecided:</b> 1 of 2 comparisons of time and 0 of 1 ", true);
+	/* the words of the verdicts are explained, with the margins that decided */
+	expect_page(text, "<details id=\"words\"><summary>How to read this page", true);
+	expect_page(text, "<dt>undecided</dt><dd>none of these: the difference may be", true);
+	expect_page(text, "than 0.3 points of accuracy, 1 % of loss, or 5 % of time.</dd>", true);
+	expect_page(text, "<dt>min to max (93.8\u00a0%)</dt>", true);
 	expect_page(text, "<td><span class=\"better\">better</span> <span class=\"range seeds\">",
 		    true);
 	ck_assert(strstr(text, "id=\"provenance\"") < strstr(text, "<dt>database</dt>"));

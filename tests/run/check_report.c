@@ -193,6 +193,21 @@ TEST(report_has_a_section_for_each_label)
 	expect_page(one, ">softmax</h2>", true);
 }
 
+TEST(warning_about_busy_cores_counts_runs_once)
+{
+	new_database("run.db");
+	sql(three);
+	sql("UPDATE epoch SET run_delay_s = 0.5 * seconds; UPDATE run SET status = status");
+	report("", EXIT_OK, "page.html");
+	char *all AUTOFREE = folder_read("page.html");
+	expect_page(all, "<li>7 of 7 runs had less than 90 % of their cores", true);
+	sql("UPDATE run SET oversubscribed = 1 WHERE strategy = 'serial'");
+	report("", EXIT_OK, "page.html");
+	char *others AUTOFREE = folder_read("page.html");
+	expect_page(others, "<li>3 runs were oversubscribed", true);
+	expect_page(others, "<li>4 of the other 4 runs had less than 90 % of their cores", true);
+}
+
 /* Figures of no single workload, as simulated_real, and a user's figure with another word there. */
 TEST(figures_of_all_workloads_are_on_the_page)
 {

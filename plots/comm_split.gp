@@ -12,8 +12,8 @@ do for [i = 1:blocks] {
 	set label time_text(total[i], most) at first total[i] / unit, first i left offset character 0.6, 0 \
 		textcolor rgb ink
 }
-# The colours of compute, push and wait in the timeline; edges separate small parts.
-array color[4] = ['#0072B2', '#E69F00', '#D55E00', '#FFFFFF']
+# Greys, because colours are those of strategies; edges separate small parts.
+array color[4] = ['#4D4D4D', '#A6A6A6', '#D9D9D9', '#FFFFFF']
 array part[4] = ['compute', 'communication', 'waiting', 'other']
 do for [k = 1:4] {
 	eval legend_box(k, color[k], part[k])

@@ -19,8 +19,9 @@
 #define SECTIONS_TOP       6    /* sections whose verdicts are at the top of the page */
 #define RUNS_MAX           4000 /* runs of the page, divided equally among the configurations */
 
-/* Letters of all figures have one size; on a phone they are as large as those of the page. */
-#define FIGURE_WIDTH 420
+/* Letters of all figures have 11 units. A unit has a pixel or more, also on a phone of 390 pixels.
+ */
+#define FIGURE_WIDTH 340
 
 /* The Makefile defines REPORT_SCRIPT, the hash of report.js. */
 TEXT_FILE(report_sql, "plots/report.sql");
@@ -67,13 +68,13 @@ static const struct column configuration_columns[] = {
 	 "'<a class=\"wide\" href=\"#c' || place || '\">' || html(name) || '</a>'", .html = true},
 	{"n", "runs", "n", .about = "finished runs: the seeds", .most = true},
 	{"accuracy", "accuracy %", RANGE("accuracy", ACCURACY), .rare = true, .html = true,
-	 .most = true, .about = "test accuracy at the end, median and 95 % interval"},
+	 .most = true, .about = "test accuracy at the end, median and its interval"},
 	{"accuracy_mark", "accuracy versus", VERSUS("test_accuracy"), .rare = true, .html = true,
 	 .about = "compared with the control: the mean difference in points and its interval"},
 	{"loss", "loss", RANGE("loss", FINAL), .rare = true, .html = true,
-	 .about = "test loss at the end, median and 95 % interval"},
+	 .about = "test loss at the end, median and its interval"},
 	{"seconds", "epoch s", RANGE("seconds", SECONDS), .rare = true, .html = true,
-	 .about = "seconds of an epoch, median and 95 % interval"},
+	 .about = "seconds of an epoch, median and its interval"},
 	{"seconds_mark", "time versus", VERSUS("epoch_seconds"), .rare = true, .html = true,
 	 .about = "compared with the control: the mean difference in % and its interval"},
 	{"speedup", "speed-up", FACTOR("speedup"), .rare = true, .most = true,
@@ -81,7 +82,7 @@ static const struct column configuration_columns[] = {
 	{"pace", "samples/s", ROUND("%.0f", "pace"), .rare = true, .most = true,
 	 .about = "training samples a second, all workers together"},
 	{"target", "to target s", RANGE("target", REACHED), .rare = true, .html = true,
-	 .about = "seconds of training until the target was reached for good, median and 95 % "
+	 .about = "seconds of training until the target was reached for good, median and its "
 		  "interval"},
 	{"comm", "comm + wait %", PERCENT("comm"), .rare = true,
 	 .about = "shares of the time, the sum of both medians"},
@@ -108,8 +109,8 @@ static const struct column run_columns[] = {
 	{"model_hash", "model", "'<code>' || html(ifnull(model_hash, '')) || '</code>'",
 	 .html = true},
 	{"reason", "remarks",
-	 "'<div class=\"wide\">' || html(ifnull(reason, '')) || ifnull(' <span class=\"soft\">"
-	 "run ' || origin_id || ' of ' || html(origin) || '</span>', '') || '</div>'",
+	 "'<div class=\"wide\">' || nullif(html(ifnull(reason, '')) || ifnull(' <span class="
+	 "\"soft\">run ' || origin_id || ' of ' || html(origin) || '</span>', ''), '') || '</div>'",
 	 .html = true},
 	{.name = NULL},
 };
@@ -228,7 +229,8 @@ static bool is_id(const char *at)
 }
 
 /* Writes what an SVG file draws as a part of the page, so that its text can be searched. number:
- * makes its ids differ from those of other files. */
+ * makes its ids differ from those of other files. A picture that needs more than FIGURE_WIDTH is
+ * never shown smaller than it was drawn. */
 static void put_svg(struct report *p, const char *svg, const char *label, size_t number)
 {
 	static const char box[] = "viewBox=\"", start[] = "</desc>";
@@ -238,7 +240,11 @@ static void put_svg(struct report *p, const char *svg, const char *label, size_t
 		return;
 	view += sizeof box - 1;
 	page_print(p, "<svg role=\"img\" aria-label=\"%s\" viewBox=\"", label);
-	fprintf(p->f, "%.*s\">", (int)strcspn(view, "\""), view);
+	fprintf(p->f, "%.*s\"", (int)strcspn(view, "\""), view);
+	double wide = strtod(view + strlen("0 0 "), NULL);
+	if (wide > FIGURE_WIDTH)
+		fprintf(p->f, " style=\"min-width:%gpx\"", wide);
+	fputc('>', p->f);
 	for (at += sizeof start - 1; *at; at++) {
 		if (tag && is_id(at))
 			fprintf(p->f, "f%zu-", number);
@@ -312,21 +318,23 @@ static char *put_details(struct report *p, const struct sql *q, int each)
 
 /* ---- Verdicts ---------------------------------------------------------------- */
 
-/* What a section shows, in three sentences. name: of the section, if they are elsewhere. */
+/* What a section shows: the fastest, the best, and what is undecided. name: of the section, if
+ * they are elsewhere. */
 static char *put_verdict(struct report *p, const char *number, const char *name)
 {
-	char *text AUTOFREE = NULL;
-	TRY(sql_first(
-		p->s, &text,
-		"SELECT group_concat(text, char(10)) FROM (SELECT text FROM report_verdict WHERE "
-		"number = CAST(?1 AS INTEGER) ORDER BY place)",
-		"t", number));
-	if (text && *name)
-		page_print(p, "<p class=\"verdict\"><a href=\"#w%s\">%s</a>: %s</p>\n", number,
-			   name, text);
-	else if (text)
-		page_print(p, "<p class=\"verdict\">%s</p>\n", text);
-	return NULL;
+	struct sql q AUTODONE = sql_select(p->s,
+					   "SELECT head, text FROM report_verdict WHERE number = "
+					   "CAST(?1 AS INTEGER) ORDER BY place",
+					   "t", number);
+	bool any = false;
+	for (; sql_next(&q); any = true) {
+		fputs(any ? "" : "<div class=\"verdict\">\n", p->f);
+		if (!any && *name)
+			page_print(p, "<p><a href=\"#w%s\">%s</a></p>\n", number, name);
+		page_print(p, "<p><b>%s:</b> %s</p>\n", sql_text(&q, 0), sql_text(&q, 1));
+	}
+	fputs(any ? "</div>\n" : "", p->f);
+	return sql_done(&q);
 }
 
 /* ---- Sections --------------------------------------------------------------- */
@@ -405,17 +413,58 @@ static void put_top(struct report *p, const struct report_options *o)
 	page_print(p, "<header><h1>%s</h1>\n", o->title);
 }
 
+/* The words of verdicts, tables and figures. */
+static void put_page_words(struct report *p)
+{
+	static const struct {
+		const char *word, *means;
+	} words[] = {
+		{"2w+1s X=16", "two workers, one server, a synchronisation at every 16th step."},
+		{"configuration", "all options except the seed."},
+		{"seeds", "Runs of a configuration differ in the seed of their random numbers."},
+		{"control", "the configuration that others are compared with: allreduce; without "
+			    "one, serial."},
+		{"difference", "the mean difference from the control. It may differ from the "
+			       "difference of the medians."},
+		{"(-0.46..+0.26)", "the interval of a difference. All intervals of a column hold "
+				   "together in 95 % of cases."},
+		{"better, worse", "The interval leaves out 0: the difference is more than chance."},
+		{"equal", NULL},
+		{"undecided", "none of these: the difference may be chance."},
+		{"8 to 33 seeds", "This number of seeds would probably decide."},
+		{"median", "Half of the runs are below it. Numbers without a sign are medians over "
+			   "the finished runs."},
+		{"86.46–86.78", "the interval of a median, between two of the runs. It contains "
+				"the median of all possible runs in 95 % of cases or more."},
+		{"min to max (93.8\u00a0%)",
+		 "With five runs or fewer the interval goes from the "
+		 "smallest to the largest run. It contains that median in "
+		 "93.8, 87.5, 75 or 50 % of cases, with five, four, three "
+		 "or two runs."},
+		{"exact", "The runs of both sides have no spread."},
+		{"diverged", "Such a run counts as worse than all others."},
+		{"not reached", "A run that missed its target counts as later than all that "
+				"reached it."},
+		{"speed-up", "over serial with the same work, from the same database."},
+		{"staleness", "Pushes of other workers between the pull of a worker and its push."},
+	};
+	char *equal AUTOFREE =
+		sentence("The difference is surely smaller than %g points of "
+			 "accuracy, %g %% of loss, or %g %% of time.",
+			 100 * MARGIN_ACCURACY, 100 * MARGIN_LOSS, 100 * MARGIN_TIME);
+	fputs("<details id=\"words\"><summary>How to read this page: control, better, equal, "
+	      "undecided, seeds, 93.8 %</summary>\n<div><dl>\n",
+	      p->f);
+	for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+		page_print(p, "<dt>%s</dt><dd>%s</dd>\n", words[i].word,
+			   words[i].means ? words[i].means : equal);
+	fputs("</dl></div></details>\n", p->f);
+}
+
 static void put_bottom(struct report *p)
 {
-	fputs("<footer><p>A configuration consists of all options except the seed. Numbers are "
-	      "medians over its finished runs. After each median is its interval, between two of "
-	      "the runs: the 95 % interval with six or more runs; otherwise from the smallest to "
-	      "the largest, which contains the median in 94, 88, 75 or 50 % of all cases (with "
-	      "five, four, three or two runs). A run that missed its target counts as later than "
-	      "all that reached it; a run that diverged counts as worse than all others. Speed-up "
-	      "is over serial with the same work, measured in the same database. A command "
-	      "repeats one run; use other seeds to repeat the others. This page has no date of "
-	      "its own: the same database gives the same page.</p></footer>\n",
+	fputs("<footer><p>A command repeats one run; use other seeds to repeat the others. This "
+	      "page has no date of its own: the same database gives the same page.</p></footer>\n",
 	      p->f);
 	fprintf(p->f, "<script>%s</script>\n</body>\n</html>\n", report_js);
 }
@@ -441,6 +490,8 @@ static char *put_page(struct report *p, const struct report_options *o, int conf
 	fputs(configurations ? "<a href=\"#provenance\">Provenance</a>\n" : "", p->f);
 	fputs("</nav>\n", p->f);
 	TRY(put_warnings(p));
+	if (configurations)
+		put_page_words(p);
 	fputs("</header>\n<main>\n", p->f);
 	sql_again(&q, "");
 	while (sql_next(&q))

@@ -61,7 +61,8 @@ for (const box of document.querySelectorAll('.command')) {
 	box.append(button);
 }
 
-for (const figure of document.querySelectorAll('figure')) {
+const figures = document.querySelectorAll('figure');
+for (const figure of figures) {
 	const turn = () => figure.classList.toggle('large');
 	figure.tabIndex = 0;
 	figure.addEventListener('click', turn);
@@ -70,6 +71,25 @@ for (const figure of document.querySelectorAll('figure')) {
 			turn();
 	});
 }
+
+/* A table that is wider than its box becomes cards, whose values need the names of their columns. */
+const tables = [...document.querySelectorAll('.scroll table')];
+const fit = () => {
+	const seen = tables.filter(table => !table.closest('details:not([open])'));
+	for (const table of seen)
+		table.classList.remove('cards');
+	for (const table of seen.filter(table => table.offsetWidth > table.parentNode.clientWidth)) {
+		const heads = [...table.tHead.rows[0].cells].map(head => head.textContent);
+		for (const row of table.tBodies[0].rows)
+			heads.forEach((head, i) => row.cells[i].dataset.head = head);
+		table.classList.add('cards');
+	}
+	for (const figure of figures)
+		figure.classList.toggle('scrolls', figure.scrollWidth > figure.clientWidth);
+};
+addEventListener('resize', fit);
+addEventListener('toggle', fit, true);
+fit();
 
 /* A link to a configuration opens it; a printout shows all. */
 const details = [...document.querySelectorAll('details')];

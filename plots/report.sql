@@ -74,16 +74,17 @@ GROUP BY workload HAVING count(DISTINCT machine) > 1
 UNION ALL SELECT 5, format('%d run%s oversubscribed, with more processes than cores, or than GPUs: their times are unreliable.',
 	count(*), iif(count(*) = 1, ' was', 's were'))
 FROM report_run WHERE oversubscribed AND platform <> 'sim' AND status = 'done' HAVING count(*)
-UNION ALL SELECT 5, format('%d of %d run%s had less than 90 %% of their cores, as other programs used them: '
-	|| 'their times are unreliable.', count(*) FILTER (WHERE cores_share < 0.9), count(*), iif(count(*) = 1, '', 's'))
+UNION ALL SELECT 6, format('%d of %s%d run%s had less than 90 %% of their cores, as other programs used them: '
+	|| 'their times are unreliable.', count(*) FILTER (WHERE cores_share < 0.9), iif((SELECT max(oversubscribed)
+		FROM report_run WHERE platform <> 'sim' AND status = 'done'), 'the other ', ''), count(*), iif(count(*) = 1, '', 's'))
 FROM report_run WHERE platform <> 'sim' AND status = 'done' AND NOT ifnull(oversubscribed, 0)
 	HAVING count(*) FILTER (WHERE cores_share < 0.9)
-UNION ALL SELECT 6, format('%d run%s recorded by a modified program, which the commit does not identify.', count(*),
+UNION ALL SELECT 7, format('%d run%s recorded by a modified program, which the commit does not identify.', count(*),
 	iif(count(*) = 1, ' was', 's were'))
 FROM report_run WHERE git_dirty HAVING count(*)
-UNION ALL SELECT 7, format('The runs come from %d versions of mvbench; see provenance.', count(DISTINCT git_commit))
+UNION ALL SELECT 8, format('The runs come from %d versions of mvbench; see provenance.', count(DISTINCT git_commit))
 FROM report_run HAVING count(DISTINCT git_commit) > 1
-UNION ALL SELECT 8, format('%d of %d configurations have fewer than three finished runs: repeat with other seeds '
+UNION ALL SELECT 9, format('%d of %d configurations have fewer than three finished runs: repeat with other seeds '
 	|| 'to see the variation.', count(*) FILTER (WHERE n < 3), count(*))
 FROM report_configuration HAVING count(*) FILTER (WHERE n < 3);
 
@@ -98,9 +99,9 @@ FROM (SELECT DISTINCT machine FROM report_run ORDER BY machine LIMIT 8);
 -- How configurations compare with their controls: a difference with its interval, and the number of seeds that would
 -- decide.
 CREATE TEMP TABLE report_held AS
-SELECT config_key, name, mark, versus, nullif(iif(difference IS NULL, '', number || iif(low = high, ' (exact)', iif(
+SELECT config_key, name, mark, versus, wanted_text, nullif(iif(difference IS NULL, '', number || iif(low = high, ' (exact)', iif(
 		low IS NULL, '', ' (' || printf(form, low) || '..' || printf(form, high) || ')'))) || ifnull(', ' || wanted_text, ''), '')
-	AS text, number, low, high
+	AS text, number, form, low, high
 FROM (SELECT *, printf(form || unit, scale * difference) AS number, scale * difference_low AS low,
 		scale * difference_high AS high
 	FROM held CROSS JOIN (SELECT column1 AS figure, column2 AS form, column3 AS unit, column4 AS scale
@@ -111,29 +112,37 @@ CREATE INDEX temp.report_held_of ON report_held (config_key, name);
 -- What the runs of a workload show: the fastest configuration, the one with the best model, and what is undecided.
 CREATE TEMP VIEW report_verdict AS
 WITH judged AS (
-	SELECT c.workload, c.name AS configuration, h.name AS figure, h.mark, h.versus, h.text, h.low, h.high,
+	SELECT c.workload, c.name AS configuration, h.*,
 		CASE h.name WHEN 'epoch_seconds' THEN c.seconds WHEN 'test_loss' THEN c.loss ELSE -c.accuracy END AS cost,
 		c.place, max(c.accuracy) OVER (PARTITION BY c.workload) IS NULL AS is_loss
 	FROM report_configuration AS c JOIN report_held AS h USING (config_key)),
 ranked AS (
-	SELECT *, row_number() OVER (PARTITION BY workload, figure ORDER BY cost, place) AS i,
-		count(*) FILTER (WHERE mark = 'undecided') OVER (PARTITION BY workload, figure) AS undecided,
-		count(*) FILTER (WHERE mark <> 'control') OVER (PARTITION BY workload, figure) AS of
-	FROM judged WHERE abs(cost) < 9e999 AND figure <> iif(is_loss, 'test_accuracy', 'test_loss')),
+	SELECT *, name AS figure, row_number() OVER (PARTITION BY workload, name ORDER BY cost, place) AS i,
+		count(*) FILTER (WHERE mark = 'undecided') OVER (PARTITION BY workload, name) AS undecided,
+		count(*) FILTER (WHERE mark <> 'control') OVER (PARTITION BY workload, name) AS of
+	FROM judged WHERE abs(cost) < 9e999 AND name <> iif(is_loss, 'test_accuracy', 'test_loss')),
 best AS (SELECT * FROM ranked WHERE i = 1 AND of > 0 AND workload NOT LIKE '%: trials')
 SELECT w.number, iif(figure = 'epoch_seconds', 1, 2) AS place,
-	iif(figure = 'epoch_seconds', 'Fastest: ', iif(figure = 'test_loss', 'Least loss: ', 'Most accurate: '))
-	|| b.configuration || ', ' || CASE figure WHEN 'epoch_seconds' THEN printf('%.4g s an epoch', cost)
-		WHEN 'test_loss' THEN printf('%.4g', cost) ELSE printf('%.2f %%', -100 * cost) END
-	|| CASE mark WHEN 'control' THEN ', the control itself.' ELSE '; ' || mark || ifnull(': ' || b.text, '') || ' against the control, '
-		|| versus || '.' END AS text
+	CASE figure WHEN 'epoch_seconds' THEN 'Fastest' WHEN 'test_loss' THEN 'Least loss' ELSE 'Most accurate' END AS head,
+	replace(b.configuration || CASE figure WHEN 'epoch_seconds' THEN printf(', %.4g s an epoch.', cost)
+		WHEN 'test_loss' THEN printf(', %.4g.', cost) ELSE printf(', %.2f %%.', -100 * cost) END
+	|| CASE mark WHEN 'control' THEN ' It is the control, with which the others are compared.'
+		ELSE ifnull(' That is ' || ltrim(b.number, '+-') || iif(b.number LIKE '-%', ' less', ' more')
+				|| iif(figure = 'epoch_seconds', ' time', '') || ' than the control, ' || versus
+				|| CASE WHEN low = high THEN ' (exact)' WHEN low < high
+					THEN printf(' (interval: ' || form || ' to ' || form || ')', low, high) ELSE '' END || '.',
+			' It is compared with the control, ' || versus || '.')
+			|| CASE mark WHEN 'undecided' THEN ' Undecided: it may be chance' || ifnull('; ' || wanted_text
+					|| ' would probably decide', '') || '.'
+				WHEN 'equal' THEN ' Equal: the difference is too small to matter.'
+				WHEN 'better' THEN ' Better: more than chance.' ELSE ' Worse: more than chance.' END END,
+		' %', char(160) || '%') AS text -- no line ends before a unit
 FROM best AS b JOIN report_workload AS w USING (workload)
 UNION ALL
-SELECT w.number, 3, iif(sum(undecided) = 0, 'Nothing is undecided: all ' || sum(of)
-		|| ' comparisons with the control are decided.', 'Undecided: ' || group_concat(format('%d of %d comparisons of %s',
-			undecided, of, CASE figure WHEN 'epoch_seconds' THEN 'time' WHEN 'test_loss' THEN 'loss' ELSE 'accuracy' END),
-		' and ') || '; the tables say how many seeds would decide. All intervals of a column hold together in 95 % '
-		|| 'of cases.')
+SELECT w.number, 3, 'Undecided', iif(sum(undecided) = 0, 'nothing. All ' || sum(of)
+		|| ' comparisons with the control are decided.', group_concat(format('%d of %d comparisons of %s', undecided,
+			of, CASE figure WHEN 'epoch_seconds' THEN 'time' WHEN 'test_loss' THEN 'loss' ELSE 'accuracy' END), ' and ')
+		|| ' with the control. These differences may be chance; the tables say how many seeds would decide.')
 FROM best JOIN report_workload AS w USING (workload) GROUP BY w.number;
 
 CREATE TEMP VIEW report_workload AS

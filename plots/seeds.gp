@@ -12,12 +12,12 @@ else { set xlabel 'Test accuracy after the last epoch [%]' }
 do for [i = 1:blocks] {
 	set label sprintf(loss ? '%.4g' : '%.2f', median[i]) at graph 1, first i left offset character 0.6, 0 textcolor rgb ink
 }
-eval legend_note('Each dot: a run; below: median' . (interval eq '' ? '' : ', ' . interval))
+eval legend_note('Dots: runs; lines: median' . (interval eq '' ? '' : ', ' . interval))
 # Equal values are next to each other.
-aside(k) = 0.09 * (int(k) % 3 - 1)
-plot for [i = 1:blocks] data index i - 1 using 3:(i + 0.22):($4 - $3):(0) every ::1::1 with vectors nohead \
+aside(k) = thick * 0.09 * (int(k) % 3 - 1)
+plot for [i = 1:blocks] data index i - 1 using 3:(i + 0.22 * thick):($4 - $3):(0) every ::1::1 with vectors nohead \
 	linecolor rgb ink linewidth 1.6 dashtype 1, \
-     for [i = 1:blocks] data index i - 1 using 2:(i + 0.08):(0):(0.28) every ::1::1 with vectors nohead \
+     for [i = 1:blocks] data index i - 1 using 2:(i + 0.08 * thick):(0):(0.28 * thick) every ::1::1 with vectors nohead \
 	linecolor rgb ink linewidth 1.6 dashtype 1, \
-     for [i = 1:blocks] data index i - 1 using 1:(i - 0.14 + aside($6)) with points pointtype point_of(look[i]) \
+     for [i = 1:blocks] data index i - 1 using 1:(i - 0.14 * thick + aside($6)) with points pointtype point_of(look[i]) \
 	pointsize 0.55 linecolor rgb '#60' . colour_of(look[i])[2:*]

@@ -6,7 +6,7 @@
 #   blocks, rows    number of blocks, and rows of the longest; 0 blocks: say that there is no data, and stop
 #   names, widest   file of the blocks' titles; columns of the widest
 # and this file adds for NAME.gp
-#   name[i]         title of block i, from 1: data index i - 1
+#   name[i]         title of block i, from 1: data index i - 1. A layout divides long ones of narrow pictures into lines
 #   look[i]         its line type: the same for a configuration in all figures; argument of colour_of, point_of
 #   interval        what the bands and bars around medians show, "95 % interval"; empty without repeats
 #   of_times        the same for medians of times, which exclude runs that diverged
@@ -75,13 +75,24 @@ linewidth 1 background '#ffffff'", w, h, sans) : \
 resize(w) = sprintf("\
 scale = width_pt > 0 ? width_pt / %f * (format eq 'png' ? 300 / 72.0 : 1) : format eq 'png' ? 3.0 : paper ? 8 / 11.0 : 1.0; \
 size = format eq 'png' ? 9 : paper ? 11 * scale : 11; \
-large = sprintf(',%%g', size * 1.1); larger = sprintf(',%%g', size * 1.2); small = sprintf(',%%g', size * 0.9)", w)
+large = sprintf(',%%g', size * 1.1); larger = sprintf(',%%g', size * 1.2); small = sprintf(',%%g', size * least_size)", w)
+least_size = width_units > 0 ? 1 : 0.9 # no letter of a narrow picture is smaller than the others
 eval resize(488)
 output = sprintf("set output 'figure.%s'", format)
 
+# A long text has several lines of at most n characters, broken at spaces if there are any.
+space_in(t, n) = n < 1 || t[n:n] eq ' ' ? n : space_in(t, n - 1)
+fold(t, n) = strlen(t) <= n ? t : fold_after(t, n, space_in(t, n + 1))
+fold_after(t, n, at) = at > 1 ? t[1:at - 1] . "\n" . fold(t[at + 1:*], n) : t[1:n] . "\n" . fold(t[n + 1:*], n)
+lines_of(t) = strstrt(t, "\n") > 0 ? 1 + lines_of(t[strstrt(t, "\n") + 1:*]) : 1
+page = (width_units > 0 ? width_units : 488) - 28
+workload = fold(workload, int(page / (1.1 * letter)))
+footnote = fold(footnote, int(page / (least_size * letter)))
+
 # The canvas in points: the plot area keeps its size, and the margins grow with the text.
-head = 28 + (heading ne "" ? line : 0)
-foot = 50 + (footnote ne "" ? line : 0)
+head = 28 + (heading ne "" ? line : 0) + line * (lines_of(workload) - 1)
+notes = footnote ne "" ? line * lines_of(footnote) : 0
+foot = 50 + notes
 canvas(l, w, r, h) = sprintf("\
 left = %d; wide = %d; high = %d; %s; set output; eval terminal_of(wide, high); %s; \
 set lmargin at screen %f; set rmargin at screen %f; set tmargin at screen %f; set bmargin at screen %f", \
@@ -105,29 +116,45 @@ eval extremes(%d); tic_low = least; eval extremes(%d); lead = lead + 8 * max(0, 
 tic_length(low, high) = high >= 1e6 ? 9 : tic_of(high, high > low ? high - low : high == 0 ? 2 : 0.02 * abs(high))
 tic_of(high, range) = tic_with(high, (range < 5 * 10 ** floor(log10(range)) ? 1 : 0) - floor(log10(range)))
 tic_with(high, digits) = strlen(sprintf('%.0f', high)) + (digits > 0 ? 1 + int(digits) : 0)
+# Names in a narrow picture have lines of at most n characters, together with what a figure adds to them.
+name_lines = 1
+fold_names(n) = sprintf("\
+longest = 0; do for [i = 1:blocks] { longest = max(longest, strlen(name[i])) }; added = max(0, int(widest - longest)); \
+do for [i = 1:width_units > 0 ? blocks : 0] { \
+	name[i] = fold(name[i], strlen(name[i]) + added <= %d ? %d : max(12, %d - added)); \
+	name_lines = max(name_lines, lines_of(name[i])) }; \
+widest = name_lines > 1 ? min(widest, %d) : widest", n, n, n, n)
 layout_curves = "\
-entry = 52 + letter * max(widest, 12); across = max(1, int((area(lead, 20) + (width_units > 0 ? 8 : 0)) / entry)); under = foot; \
-foot = foot + line * (ceil(1.0 * (blocks + extra) / across) + 1); \
+eval fold_names(int((width_units - 86) / letter)); \
+entry = 52 + letter * max(widest, 12); across = max(1, int((area(lead, 20) + (width_units > 0 ? 8 : 0)) / entry)); under = foot - notes; \
+foot = foot + line * (name_lines * ceil(1.0 * (blocks + extra) / across) + 1); \
 tall = min(270, 0.75 * area(lead, 20)); \
 eval canvas(lead, max(area(lead, 20), entry - lead + 14), 20, tall); \
 eval around(lead); eval key_below"
-key_below = "set key horizontal at screen x_of(14), screen y_of(head + tall + under - 4) maxcols across"
+key_below = "set key horizontal at screen x_of(14), screen y_of(head + tall + under - 4) maxcols across spacing 1.15 * name_lines"
 
-# One bar for each block, from top to bottom, with its name on the left and a key of one row above: sample k of
-# at most 5 is at sample_x(k), legend_y.
+# One bar for each block, from top to bottom, with its name on the left, or above it if there is no room, and a key of
+# one row above all: sample k of at most 5 is at sample_x(k), legend_y.
 bar_height = 19
 bar_half = 0.34
+thick = 1.0 # of what is drawn for a bar, as a share of its height
+name_at(i) = (0.5 * bar_height * thick + 7 + 16 * (lines_of(name[i]) - 1)) / bar_height # above it
 right = 80 # of the bars: for numbers
 layout_bars = "\
 head = head + line; \
 margin = max(62, 20 + letter * widest); \
+if (width_units > 0 && margin + 130 + right > width_units) { \
+	eval fold_names(int((width_units - 36) / letter)); \
+	margin = 22; thick = bar_height / (bar_height + 16.0 * name_lines + 2); \
+	bar_height = bar_height / thick; bar_half = bar_half * thick }; \
 room = area(margin, right); \
 eval canvas(margin, room, right, bar_height * (blocks + 0.6)); \
 eval around(14); legend_y = y_of(head - 10); \
-unset key; unset ytics; set yrange [blocks + 0.8:0.2]; set grid noytics xtics; set border 1; \
-do for [i = 1:blocks] { set label name[i] at graph 0, first i right offset character -0.8, 0 \
-	noenhanced textcolor rgb ink }"
-sample_x(k) = x_of(22 + int(word('0 76 190 265 200', k)))
+unset key; unset ytics; set yrange [blocks + (thick < 1 ? 0.6 : 0.8):thick < 1 ? 0 : 0.2]; set grid noytics xtics; set border 1; \
+do for [i = 1:blocks] { if (thick < 1) { set label name[i] at graph 0, first i - name_at(i) left \
+	noenhanced textcolor rgb ink } else { set label name[i] at graph 0, first i right offset character -0.8, 0 \
+	noenhanced textcolor rgb ink } }"
+sample_x(k) = x_of(22 + int(word('0 76 190 265 210', k)))
 legend_text(k, text) = sprintf("set label '%s' at screen %f, screen %f left textcolor rgb ink", \
 	text, sample_x(k) + x_of(12), legend_y)
 
@@ -144,7 +171,9 @@ if (heading ne '') { \
 	set label 1002 heading at screen %f, screen %f left noenhanced textcolor rgb 'black' font larger }; \
 if (footnote ne '') { \
 	set label 1003 footnote at screen %f, screen %f left noenhanced textcolor rgb '#666666' font small }", \
-	x_of(l), y_of(heading ne '' ? 14 + line : 14), x_of(l), y_of(14), x_of(14), y_of(high - 10))
+	x_of(title_at(l)), y_of(heading ne '' ? 14 + line : 14), x_of(l), y_of(14), \
+	x_of(14), y_of(high - 10 - line * (lines_of(footnote) - 1)))
+title_at(l) = min(l, max(14, wide - 14 - 1.1 * letter * min(strlen(workload), page / (1.1 * letter))))
 
 set border 3 linecolor rgb ink linewidth 0.8
 set tics out nomirror scale 0.6, 0.3 textcolor rgb ink
@@ -195,12 +224,12 @@ bars = blocks <= 12
 # Explains lines and bands in the key, if columns a and b of some block differ. Without bars, points are not moved.
 key_title = ''
 spread(a, b) = sprintf("stats data using (column(%d) - column(%d)) nooutput; \
-if (STATS_max > 0) { widest = max(widest, 0.85 * strlen('Median; ' . interval) - 4); \
+if (STATS_max > 0) { widest = max(widest, 0.94 * least_size * strlen('Median; ' . interval) - 4); \
 	key_title = bands || bars ? 'Median; ' . interval : 'Median'; set key title key_title left \
 	font small textcolor rgb '#666666' } else { step = 0 }", b, a)
-# Numbers of an axis; powers of ten only.
-number_format = format eq 'tex' ? '$%h$' : '%h'
-power_format = format eq 'tex' ? '$10^{%T}$' : '10^{%T}'
+# Numbers of an axis: 1e-05, because raised exponents have small letters. TeX sets them as it likes.
+number_format = format eq 'tex' ? '$%h$' : '%g'
+if (format ne 'tex') { set format '% g' }
 # On a logarithmic axis of few decades, decades alone would be too few tics.
 decades(axis, first, last) = last / first > 100 ? "" : sprintf("set %stics (", axis) . decade_tics(first, last) . ")"
 decade_tics(first, last) = decade_from(int(floor(log10(first))), int(floor(log10(last))))
@@ -254,7 +283,7 @@ do for [i = 1:blocks] { \
 beside = 20 + letter * longest; \
 if (area(lead, beside) < max(230, 1.3 * beside)) { direct = 0 }; \
 if (direct) { \
-	foot = under + line * ((key_title ne '' || extra > 0) + ceil(1.0 * extra / across)); \
+	foot = under + notes + line * ((key_title ne '' || extra > 0) + ceil(1.0 * extra / across)); \
 	eval canvas(lead, area(lead, beside), beside, tall); eval around(lead); eval key_below; \
 	if (extra == 0) { unset key; \
 		set label 1004 key_title at screen x_of(14), screen y_of(head + tall + under + 4) left font small \

@@ -23,14 +23,14 @@ do for [i = 1:blocks] {
 right = 20 + letter * wide_said
 eval layout_bars
 set xrange [0:last > 0 ? 1.03 * last / unit : 1]; eval few_tics(0, last > 0 ? last / unit : 1)
-set xlabel sprintf('Training time to %s [%s]', \
-	!same ? 'the target' : target < 0 ? sprintf('a test loss of %.4g', -target) : \
-	sprintf('a test accuracy of %.4g %%', target), time_unit(last))
+set xlabel sprintf('Time to %s [%s]', \
+	!same ? 'the target' : target < 0 ? sprintf('a loss of %.4g', -target) : \
+	sprintf('%.4g %% accuracy', target), time_unit(last))
 do for [i = 1:blocks] {
 	set label said[i] at graph 1, first i left offset character 0.6, 0 textcolor rgb ink
 }
 if (interval ne '') { eval legend_note('Median; ' . interval) }
-if (late ne '') { eval legend_box(5, '#FFFFFF', 'not reached: time tried') }
+if (late ne '') { eval legend_box(5, '#FFFFFF', 'time tried') }
 set style fill solid 0.45 border rgb ink
 edge = 1.03 * last / unit
 plot for [k = 1:words(late)] data index at(late, k) - 1 using (0):(at(late, k)):(0):($6 / unit): \

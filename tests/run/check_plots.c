@@ -593,7 +593,7 @@ TEST(missed_targets_are_shown)
 	ck_assert_int_eq(draw("time_to_accuracy", "svg"), 1);
 	char *text AUTOFREE = svg_of("time_to_accuracy", "-mlp");
 	const char *shown[] = {"6.30 s, not reached 1/3<", ">not reached 2/2<", ">not reached 1/1<",
-			       "62 % [s]", "2 runs diverged"};
+			       "62 % accuracy [s]", "2 runs diverged"};
 	for (size_t i = 0; i < COUNT(shown); i++)
 		ck_assert_msg(strstr(text, shown[i]) != NULL, "%s is not shown", shown[i]);
 }
@@ -994,6 +994,75 @@ TEST(labels_of_axes_with_long_tics_are_whole)
 	ck_assert_double_ge(place_of(consensus, "Consensus distance<").x, 11);
 	ck_assert_double_ge(place_of(accuracy, "Test accuracy [%]<").x, 11);
 	ck_assert_double_ge(place_of(loss, "Training loss<").x, 11);
+}
+
+TEST(logarithmic_axes_have_no_raised_exponents)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "asgd", 2, 1, 0.8, "", 3);
+	made_sql(db, "UPDATE epoch SET consensus = iif(epoch = 1, 0.5, 2e-8) WHERE epoch >= 1");
+	char *text AUTOFREE = drawn("consensus");
+	ck_assert_ptr_nonnull(strstr(text, "1e-07<"));
+	ck_assert_ptr_null(strstr(text, "font-size=\"8.8\""));
+	ck_assert_double_ge(place_of(text, "Consensus distance<").x, 11);
+}
+
+/* Colours are those of strategies. */
+TEST(parts_of_an_epoch_are_grey)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	add_run("mlp", "asgd", 2, 1, 0.8, "", 3);
+	char *text AUTOFREE = drawn("comm_split");
+	for (const char *at = text; (at = strstr(at, "rgb(")); at++) {
+		int red, green, blue, n = sscanf(at, "rgb(%d,%d,%d)", &red, &green, &blue);
+		ck_assert_msg(n == 3 && red == green && green == blue, "%.20s", at);
+	}
+}
+
+/* Six configurations with long names, of which one has a run that diverged. */
+static void fill_long_names(void)
+{
+	static const char *const strategy[] = {"adpsgd", "allreduce", "asgd",
+					       "bsp",    "easgd",     "periodic"};
+	for (size_t i = 0; i < COUNT(strategy); i++)
+		add_run("mlp", strategy[i], 2, 1, 0.5 + 0.01 * (double)i,
+			"a label of thirty letters and more", 3);
+	add_run("mlp", "asgd", 2, 2, 0.5, "a label of thirty letters and more", 3);
+	made_sql(db, "UPDATE run SET label = 'another' WHERE strategy = 'bsp';"
+		     "UPDATE run SET status = 'diverged' WHERE seed = 2");
+}
+
+TEST(notes_are_below_the_key)
+{
+	if (lacks_program("gnuplot"))
+		return;
+	fill_long_names();
+	char *text AUTOFREE = drawn("accuracy_epoch");
+	ck_assert_double_gt(place_of(text, "One run diverged").y,
+			    place_of(text, "periodic 2w").y + 11);
+}
+
+/* An 84 mm column has the width of 349 units, that is 45 letters next to the margins. */
+TEST(narrow_figures_fold_long_names, 2)
+{
+	static const char *const figure[] = {"accuracy_epoch", "accuracy_final"};
+	int high, wide = 0;
+	if (lacks_program("gnuplot"))
+		return;
+	fill_long_names();
+	EXPECT_PLOT(EXIT_OK, "a.svg\n", figure[_i], "--db=results.db", "--out=a.svg",
+		    "--size=84mm");
+	char *text AUTOFREE = folder_read("a.svg"), *box = strstr(text, "viewBox=\"0 0 ");
+	ck_assert_int_eq(sscanf(box, "viewBox=\"0 0 %d %d", &wide, &high), 2);
+	ck_assert_msg(wide <= 350, "%s is %d units wide", figure[_i], wide);
+	const char *line[] = {"<text>allreduce 2w, a label of", "<text>One run diverged"};
+	for (size_t i = 0; i < COUNT(line); i++) {
+		const char *at = strstr(text, line[i]);
+		ck_assert_ptr_nonnull(at);
+		ck_assert_msg(strcspn(at + strlen("<text>"), "<") <= 45, "%.60s", at);
+	}
 }
 
 static int count_of(const char *text, const char *what)

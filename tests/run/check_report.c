@@ -82,10 +82,21 @@ TEST(page_shows_and_escapes_the_results)
 	expect_page(text, "<figure><svg role=\"img\" aria-label=\"Test accuracy", true);
 	expect_page(text, "aria-label=\"\"", false);
 	/* the first lines say what the runs show */
-	const char *verdict = strstr(text, "Fastest: asgd 2w, ");
+	const char *verdict =
+		strstr(text, "<p><b>Fastest:</b> asgd 2w, 0.101 s an epoch. That is ");
 	ck_assert(verdict && verdict < strstr(text, "<nav"));
-	expect_page(text, "Most accurate: serial, 91.20 %; better: +3.00 points", true);
-	expect_page(text, " against the control, allreduce 2w, &lt;script&gt;", true);
+	expect_page(text,
+		    "<b>Most accurate:</b> serial, 91.20\u00a0%. That is 3.00 points more than the "
+		    "control, allreduce 2w, &lt;script&gt;",
+		    true);
+	expect_page(text, " (exact). Better: more than chance.</p>", true);
+	expect_page(text, "Undecided: it may be chance.</p>", true);
+	expect_page(text, "<b>Undecided:</b> 1 of 2 comparisons of time and 0 of 1 ", true);
+	/* the words of the verdicts are explained, with the margins that decided */
+	expect_page(text, "<details id=\"words\"><summary>How to read this page", true);
+	expect_page(text, "<dt>undecided</dt><dd>none of these: the difference may be", true);
+	expect_page(text, "than 0.3 points of accuracy, 1 % of loss, or 5 % of time.</dd>", true);
+	expect_page(text, "<dt>min to max (93.8\u00a0%)</dt>", true);
 	expect_page(text, "<td><span class=\"better\">better</span> <span class=\"range seeds\">",
 		    true);
 	ck_assert(strstr(text, "id=\"provenance\"") < strstr(text, "<dt>database</dt>"));
@@ -183,7 +194,7 @@ TEST(report_has_a_section_for_each_label)
 	if (!lacks_program("gnuplot")) { /* letters have one size in all figures */
 		int figures = 0, wide = 0;
 		for (const char *at = text; (at = strstr(at, "<figure><svg ")); at++, figures++)
-			wide += strstr(at, "viewBox=") == strstr(at, "viewBox=\"0 0 420 ");
+			wide += strstr(at, "viewBox=") == strstr(at, "viewBox=\"0 0 340 ");
 		ck_assert_msg(figures > 8 && wide == figures, "%d of %d", wide, figures);
 	}
 	/* trials of mvbench tune have a section of their own */
@@ -197,6 +208,21 @@ TEST(report_has_a_section_for_each_label)
 	report("--label=other", EXIT_OK, "page.html");
 	char *one AUTOFREE = folder_read("page.html");
 	expect_page(one, ">softmax</h2>", true);
+}
+
+TEST(warning_about_busy_cores_counts_runs_once)
+{
+	new_database("run.db");
+	sql(three);
+	sql("UPDATE epoch SET run_delay_s = 0.5 * seconds; UPDATE run SET status = status");
+	report("", EXIT_OK, "page.html");
+	char *all AUTOFREE = folder_read("page.html");
+	expect_page(all, "<li>7 of 7 runs had less than 90 % of their cores", true);
+	sql("UPDATE run SET oversubscribed = 1 WHERE strategy = 'serial'");
+	report("", EXIT_OK, "page.html");
+	char *others AUTOFREE = folder_read("page.html");
+	expect_page(others, "<li>3 runs were oversubscribed", true);
+	expect_page(others, "<li>4 of the other 4 runs had less than 90 % of their cores", true);
 }
 
 /* Figures of no single workload, as simulated_real, and a user's figure with another word there. */
@@ -369,6 +395,17 @@ TEST(commands_of_the_page_give_the_same_cells)
 	"h.textContent == '" name "')"
 #define CLICK(name) "(" HEAD(name) ".firstChild.click(), " NAMES ")"
 
+/* The height of the smallest letters of these elements [pixels]. */
+#define SMALLEST(of) \
+	"Math.min(...[...document.querySelectorAll('" of "')].filter(e => [...e.childNodes]" \
+	".some(c => c.nodeType == 3 && c.data.trim())).map(e => { const m = e.closest('svg') && " \
+	"e.getScreenCTM ? e.getScreenCTM() : null; return (m ? Math.hypot(m.a, m.b) : 1) * " \
+	"parseFloat(getComputedStyle(e).fontSize); }))"
+/* Do all tables fit their boxes? */
+#define TABLES_FIT \
+	"(dispatchEvent(new Event('resize')), [...document.querySelectorAll('.scroll')].every(" \
+	"s => s.scrollWidth <= s.clientWidth))"
+
 static void press_enter(struct browser *b)
 {
 	browser_call(b, "Input.dispatchKeyEvent",
@@ -459,6 +496,10 @@ TEST(page_works_in_a_browser)
 		&b, "Emulation.setDeviceMetricsOverride",
 		"{\"width\": 390, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": true}");
 	browser_expect(&b, "document.documentElement.scrollWidth", "390");
+	/* a table that is too wide becomes cards, so that no number is cut; letters are readable */
+	browser_expect(&b, TABLES_FIT, "true");
+	browser_expect(&b, "document.querySelector('table.cards td').dataset.head", "runs");
+	browser_expect(&b, SMALLEST("body *") " >= 11", "true");
 	/* on a phone figures are whole; a click enlarges one, another click makes it fit again */
 	browser_expect(&b,
 		       "[...document.querySelectorAll('figure')].every(f => f.scrollWidth <= "
@@ -480,10 +521,18 @@ TEST(page_works_in_a_browser)
 		       "document.querySelector('figure'))",
 		       "true");
 	browser_expect(&b, CLICK_FIGURE, "false");
+	/* there a quarter of the size is readable: verdicts and figures have 6.5 pixels then */
+	browser_expect(&b, SMALLEST(".verdict *") " >= 26", "true");
+	browser_expect(&b, SMALLEST("figure text *") " >= 26", "true");
+	browser_expect(&b, SMALLEST("table.sort *") " >= 15", "true");
+	browser_expect(&b, TABLES_FIT, "true");
+	browser_expect(&b, "document.querySelectorAll('table.sort:not(.cards)').length", "1");
 	/* the table of configurations fits an ordinary window with all its columns */
 	browser_call(
 		&b, "Emulation.setDeviceMetricsOverride",
 		"{\"width\": 1200, \"height\": 800, \"deviceScaleFactor\": 1, \"mobile\": false}");
+	browser_expect(&b, TABLES_FIT, "true");
+	browser_expect(&b, "document.querySelectorAll('table.sort:not(.cards)').length", "1");
 	browser_expect(&b, "document.querySelectorAll('table.sort th[scope=col]').length", "13");
 	browser_expect(&b,
 		       "[...document.querySelectorAll('.scroll:has(table.sort)')].map("

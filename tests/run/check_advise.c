@@ -350,7 +350,8 @@ TEST(calibration_of_a_busy_machine_is_doubted)
 	ck_advise(0, "--workers=2 --intervals=4", "2 workers on simulated local");
 	ck_assert_msg(!strstr(out, doubt), "%s", out);
 	sql_in("run.db", "UPDATE calibration_point SET value = 0.5 WHERE name = 'cores_share'");
-	ck_advise(0, "--workers=2 --intervals=4", doubt);
+	ck_sentence("--workers=2 --intervals=4", doubt);
+	ck_assert_msg(strstr(out, "mvbench calibrate --workload=softmax --batch=32"), "%s", out);
 	new_database("run.db");
 	char *command AUTOFREE = sentence(
 		"p=; for i in 1 2 3; do taskset -c 0 sh -c 'while :; do :; done' & "
@@ -362,6 +363,7 @@ TEST(calibration_of_a_busy_machine_is_doubted)
 	ck_assert_msg(command_output(command, out, sizeof out) == 0, "%s", out);
 	ck_assert_ptr_nonnull(strstr(out, "waiting until the cores are idle"));
 	ck_assert_ptr_nonnull(strstr(out, "other processes ran: a measurement had only"));
+	ck_assert_msg(!strstr(out, "--quiet-wait=60s"), "it has waited: %s", out);
 	double share = number_in("run.db", "SELECT value FROM calibration_point WHERE name = "
 					   "'cores_share'");
 	ck_assert_double_gt(share, 0);

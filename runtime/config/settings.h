@@ -71,6 +71,8 @@ static inline void autowords(char ***words)
 char *time_check(const char *name, const char *text, double *seconds);
 /* The number of workers that share one model: from the strategy, or 1. */
 int config_model_workers(const struct config *c);
+/* Rows of all workers' mini-batches in a step. */
+int64_t config_step_rows(const struct config *c);
 /* Steps of a pass over so many rows, if all workers make the same number. */
 int64_t config_epoch_steps(const struct config *c, size_t rows);
 

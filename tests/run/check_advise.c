@@ -609,6 +609,24 @@ TEST(rows_that_are_left_out_are_printed_with_all)
 	ck_assert_ptr_null(strstr(out, "--all prints all"));
 }
 
+TEST(help_names_the_options_of_the_job)
+{
+	static const struct {
+		const char *command, *names[12];
+	} row[] = {
+		{"advise",
+		 {"--workload", "--epochs", "--db", "--sim.platform", "--sim.step-time",
+		  "--sim.rate", "--sim.latency", "--sim.nodes", "--sim.gpus", "--sim.inner-rate"}},
+		{"calibrate", {"--workload", "--quiet-wait", "--db", "--hostfile"}},
+	};
+	for (size_t i = 0; i < COUNT(row); i++) {
+		char *command AUTOFREE = sentence("./mvbench %s --help", row[i].command);
+		ck_assert_int_eq(command_output(command, out, sizeof out), 0);
+		for (const char *const *name = row[i].names; *name; name++)
+			ck_assert_msg(strstr(out, *name), "%s lacks %s", command, *name);
+	}
+}
+
 /* ---- Refusals ------------------------------------------------------------ */
 
 TEST(advise_mistakes_are_refused)

@@ -541,7 +541,7 @@ struct budget {
 	size_t cells, runs;
 };
 
-/* Adds the cell with the seeds from first (0: the given one) to SEEDS: another trial each. */
+/* Adds a trial of the cell for each seed from first on (0: the given one), below seeds. */
 static char *add_trials(const struct setup *u, const struct cell *of, int first, int seeds,
 			const char *copy, struct budget *b, struct sweep *trial)
 {

@@ -59,27 +59,21 @@ struct measuring {
 	const struct config *config;
 	int repetition; /* from 0 */
 	double seconds;
+	const struct status_page *page;
 	const struct plan *plan; /* NULL before the run begins */
 	const char *hosts;       /* several: their links are measured */
-	struct usage used;       /* when the run began, at */
-	nsec began;
+	double share;            /* of its core, while it measured costs; NaN: not known */
 	struct points points;
 };
 
-static double delay_s(struct usage u)
+/* The share of its core that this worker had since then; NaN: not known. */
+static double share_since(const struct run *r, const struct usage *had, nsec began)
 {
-	return u.run_delay_s + fmax(0, u.steal_s); /* steal_s is NaN where it is not known */
-}
-
-/* The share of its core that this worker had since the run began, or NaN. */
-static double cores_share(const struct measuring *m)
-{
-	const struct run *r = &m->config->run;
-	double s = 1e-9 * (double)(clock_now() - m->began),
-	       lost = delay_s(usage_now()) - delay_s(m->used);
-	if (s <= 0 || r->workers * r->threads > usable_cores()) /* they wait for each other */
-		return NAN;
-	return fmax(0, 1 - lost / s);
+	const struct usage has = usage_now(); /* steal_s is NaN where it is not known */
+	double lost = has.run_delay_s - had->run_delay_s + fmax(0, has.steal_s - had->steal_s),
+	       share = 1 - lost / (1e-9 * (double)(clock_now() - began));
+	bool crowded = r->workers * r->threads > usable_cores(); /* they wait for each other */
+	return crowded ? NAN : share < 0 ? 0 : share;
 }
 
 static bool wants_wires(const struct config *c)
@@ -93,8 +87,6 @@ static char *take_plan(void *self, const struct experiment *e, int64_t *id)
 	(void)id;
 	m->plan = e->plan;
 	m->hosts = e->cluster ? e->cluster->names : NULL; /* live until the end */
-	m->used = usage_now();
-	m->began = clock_now();
 	return NULL;
 }
 
@@ -105,12 +97,15 @@ static void take_figures(void *self, struct worker *w, const float *step_s, size
 		measure_steps(w, step_s, n, m->repetition, &m->points);
 	if (m->repetition > 0)
 		return;
+	const struct usage had = usage_now();
+	const nsec began = clock_now();
 	world_off_clock(false);
 	if (wants_wires(m->config))
 		measure_wires(w, m->seconds, &m->points);
 	else
 		measure_costs(w, m->seconds, &m->points);
 	world_off_clock(true);
+	m->share = share_since(w->run, &had, began);
 }
 
 static const struct point *point_at(const struct points *p, const char *name, double x)
@@ -184,17 +179,20 @@ static char *keep_points(void *self, const char *status, const char *reason,
 		free(sums.point);
 		return wrong;
 	}
-	double share = cores_share(m);
-	if (isfinite(share))
+	/* of the steps, too, unless there are only a few; fmin leaves a NaN out */
+	double share = fmin(m->share, wires ? NAN : page_cores_share(m->config, m->page));
+	if (!isnan(share))
 		points_add(&m->points, CALIBRATED_SHARE, m->repetition, share);
 	if (m->repetition == 0)
 		return calibration_save(s, m->config, m->plan, wires ? m->hosts : NULL, &m->points);
 	return calibration_add(s, calibration_newest(s, m->config, m->plan), &m->points);
 }
 
-static int measure(void *measuring, struct status_page *page)
+static int calibrate_worker(void *measuring, struct status_page *page)
 {
 	struct measuring *m = measuring;
+	m->page = page;
+	m->share = NAN;
 	const struct sink sink = {.self = m,
 				  .begin = take_plan,
 				  .steps_wanted_s = wants_wires(m->config) ? 0 : m->seconds,
@@ -326,7 +324,7 @@ int calibration_repeat(const struct config *given, int workers, bool far, bool s
 		return complain(wrong);
 	quiet_wait(&c);
 	know_file(c.harness.db);
-	int status = launch(&c, words, measure, &m, NULL, &page, &why);
+	int status = launch(&c, words, calibrate_worker, &m, NULL, &page, &why);
 	know_file(c.harness.db);
 	if (status == EXIT_INTERRUPTED) /* the command says that */
 		free(why);
@@ -398,12 +396,16 @@ static char *print_newer(const struct config *c, int64_t before, bool far)
 		      "SELECT ifnull(min(value), 1) FROM calibration_point WHERE name = ?1 AND "
 		      "calibration_id > ?2",
 		      "ti", CALIBRATED_SHARE, before));
+	const char *mend =
+		c->harness.quiet_wait > 0
+			? "waiting did not help: end these processes first, your own ones too"
+			: "calibrate again with --quiet-wait=60s: it waits for idle cores";
+	char *says AUTOFREE =
+		sentence("mvbench calibrate: other processes ran: a measurement had only %.0f %% "
+			 "of its cores, and its times may be too long; %s",
+			 100 * share, mend);
 	if (share < CORES_SHARE_LEAST)
-		fprintf(stderr,
-			"mvbench calibrate: other processes ran: a measurement had only %.0f %% of "
-			"its cores, and its times may be too long; calibrate again with "
-			"--quiet-wait=60s, which waits until the cores are idle\n",
-			100 * share);
+		text_wrap(stderr, says, 0);
 	return NULL;
 }
 
@@ -512,7 +514,7 @@ static char *run_calibrate(void *flags, struct arguments *a, int *status)
 	if (!page)
 		return calibrate_command(a, f, status);
 	TRY(config_init(&c, a->option, a->options, true));
-	*status = measure(&m, page);
+	*status = calibrate_worker(&m, page);
 	return NULL;
 }
 
@@ -525,6 +527,10 @@ const struct command command_calibrate = {
 		"steps, the costs of pushes, updates and messages, and the effect of "
 		"oversubscription. Give the options of mvbench run that decide what is computed: "
 		"--workload, --batch, --device, --threads.\n\n"
+		"Other processes on the cores, your own ones too, make the times too long. With "
+		"--quiet-wait=60s each measurement first waits, at most that long, until the cores "
+		"are idle. calibrate says if a measurement had less than 90 % of its cores. Its "
+		"results go to --db.\n\n"
 		"With --hostfile, or --lab, it measures the network links between machines, for "
 		"--sim.platform=hosts: the times of a message one way, of messages both ways at "
 		"once, and of an allreduce of 2, 3, ... hosts.",

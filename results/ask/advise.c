@@ -1,8 +1,8 @@
 /*
  * advise.c - mvbench advise: which strategy, interval and codec are worthwhile on this setup. Each
  * strategy becomes a cell of a sweep for each interval and codec, and an epoch of each cell is
- * simulated without training. advise.sql ranks the cells. If no recorded run shows their
- * accuracies, the fastest are trained for a limited time.
+ * simulated without training. advise.sql ranks the cells, and says whose accuracy can change the
+ * choice. Those without recorded runs are trained for a limited time.
  *
  * The cells are recorded in a copy of the database. The copy has the calibrations that simulations
  * need; the user's file gets no rows.
@@ -24,7 +24,7 @@ struct advise_options {
 	const char *intervals, *codecs, *where, *format, *out;
 	int64_t jobs;
 	double utilisation, train;
-	bool changes;
+	bool changes, all;
 };
 
 #define OWNER struct advise_options
@@ -41,13 +41,16 @@ static const struct option options[] = {
 	       "share of their time, within 1 %; 0: rank times [fraction]",
 	       .min = 0, .max = 0.999),
 	OPTION(train, TIME, "train", "1min",
-	       "unless recorded runs answer it: train, for at most this time, on the simulated "
-	       "machines: allreduce, and the others from the fastest on, until one loses at most "
-	       "half a point of accuracy; 0: train nothing [time]",
+	       "train, for at most this time, on the simulated machines, what recorded runs do not "
+	       "answer: allreduce, exact strategies that are as fast, and surely faster ones from "
+	       "the fastest on, until one loses at most half a point of accuracy; 0: train nothing "
+	       "[time]",
 	       .min = 0, .max = 1e6),
 	OPTION(changes, BOOL, "changes", "true",
 	       "simulate the fastest four times more, with half and twice the rate and the step "
 	       "time, to print what would change the answer; false: leave that out"),
+	OPTION(all, BOOL, "all", "false",
+	       "print all rows; false: the first, and those to compare with"),
 	SELECT_WHERE(where, "for accuracies: "),
 	OPTION(format, CHOICE, "format", "text",
 	       "output format; csv and json have the ranking only, not rounded [name]",
@@ -59,7 +62,8 @@ static const struct option options[] = {
 
 /* ---- The cells ----------------------------------------------------------- */
 
-enum { OWN_MOST = 8 }; /* settings of a cell of its own */
+enum { OWN_MOST = 8 };            /* settings of a cell of its own */
+enum { FASTEST = 12, TURNS = 4 }; /* of the cells to simulate again; how often */
 
 #define CODED " codec=" /* in the names of cells */
 
@@ -79,7 +83,10 @@ struct setup {
 	char *error_from;         /* the cells that show it */
 	bool rates;               /* searches the rates for a utilisation */
 	bool trains;              /* for accuracies, if no recorded run has them */
-	int64_t params, steps;    /* of several workers with a model each */
+	int64_t params;           /* of several workers with a model each */
+	double cell_s;            /* how long a simulation took; 0: none has ended */
+	size_t later_cells;       /* simulations after those that run, */
+	double later_s;           /* and other work after them, at most [s] */
 };
 
 static void setup_fini(struct setup *u)
@@ -159,10 +166,8 @@ static void candidate_add(struct setup *u, const struct strategy *s, const struc
 		struct cell *cell = &u->sweep.cell[u->sweep.cells - 1];
 		cell->plan = plan;
 		cell->what = sentence("X=%s", x);
-		if (!s->local && !s->model_workers) {
+		if (!s->local && !s->model_workers)
 			u->params = plan.params;
-			u->steps = plan.steps;
-		}
 	}
 }
 
@@ -185,7 +190,7 @@ static char *candidates_add(struct setup *u)
 		for (const struct setting *v = strategies[i]->variants; v && v->name; v++)
 			candidates_of(u, strategies[i], v);
 	}
-	return u->why && u->steps == 0 ? sentence("%s", u->why) : NULL;
+	return u->why && u->params == 0 ? sentence("%s", u->why) : NULL;
 }
 
 /* ---- The setup ----------------------------------------------------------- */
@@ -315,6 +320,86 @@ static char *setup_read(struct setup *u, const struct arguments *a, const struct
 
 static char *advise_simulate(struct setup *u, const char *copy, int64_t jobs, FILE *lines,
 			     int *status);
+static char *make_ranking(struct store *s, const struct setup *u, const struct advise_options *o);
+
+static void file_close(FILE **f)
+{
+	fclose(*f);
+}
+
+static void put_point(FILE *f, const char *text)
+{
+	char *visible AUTOFREE = text_visible(text);
+	fputs("- ", f);
+	text_wrap(f, visible, 2);
+}
+
+/* A point for each row. */
+static char *put_points(struct store *s, FILE *f, const char *sql)
+{
+	struct sql q = sql_select(s, sql, "");
+	while (sql_next(&q))
+		put_point(f, sql_text(&q, 0));
+	return sql_done(&q);
+}
+
+/* Rows were left out of a table. */
+static void put_rest(FILE *f, enum format format, int64_t rows, int64_t all)
+{
+	if (rows < all)
+		fprintf(f, "%s(%lld of %lld rows: --all prints all)\n",
+			format == FORMAT_MARKDOWN ? "\n" : "", (long long)rows, (long long)all);
+}
+
+/* What was asked, with the given options of the cluster. */
+static void put_question(const struct setup *u, const struct arguments *a, FILE *f)
+{
+	const struct run *r = &u->config.run;
+	struct text t;
+	FILE *head = text_open(&t);
+	fprintf(head, "%s, batch %lld, %lld workers on simulated %s", r->workload,
+		(long long)r->batch, (long long)r->workers,
+		u->sweep.cell[0].config.run.sim_platform);
+	for (size_t i = 0; i < a->options; i++)
+		if (strncmp(a->option[i].name, "sim.", 4) == 0 && a->option[i].value &&
+		    strcmp(a->option[i].name, "sim.platform") != 0 &&
+		    arguments_value(a, a->option[i].name) == a->option[i].value) /* the last */
+			fprintf(head, ", %s %s", a->option[i].name + 4, a->option[i].value);
+	fprintf(head, ": %lld parameters", (long long)u->params);
+	char *text AUTOFREE = text_close(&t), *visible AUTOFREE = text_visible(text);
+	text_wrap(f, visible, 0);
+	fputc('\n', f);
+}
+
+/* Prints that a part of the work begins; left_s: until the end of all; 0: not known. */
+static void put_phase(const char *what, double left_s)
+{
+	fprintf(stderr, "mvbench: %s", what);
+	if (left_s > 0) {
+		fputs("; about ", stderr);
+		duration_put(stderr, left_s);
+		fputs(" left", stderr);
+	}
+	fputc('\n', stderr);
+}
+
+/* How many models' gradients an exact strategy averages; 0: it is an approximation. Those with the
+ * same number end in the same model, apart from rounding. */
+static int64_t models_of(const struct cell *c)
+{
+	const struct strategy *s = c->config.strategy;
+	bool exact = s->local || s->model_workers || strcmp(s->plugin.name, "allreduce") == 0;
+	return exact && strcmp(c->config.run.codec, "none") == 0
+		       ? c->config.run.workers / config_model_workers(&c->config)
+		       : 0;
+}
+
+/* "allreduce", "gossip with X=64". Heap. */
+static char *cell_name(const struct cell *c)
+{
+	bool paced = strategy_has_interval(c->config.strategy);
+	return sentence("%s%s%s", c->section, paced ? " with " : "", paced ? c->what : "");
+}
 
 /* ---- The least rates ---- */
 
@@ -351,75 +436,89 @@ static char *halve(struct setup *u, struct bracket *b, double wanted, const char
 	return NULL;
 }
 
-static char *print_rates(const struct setup *u, const struct bracket *b,
+/* Makes view said: the rates, in words too. */
+static char *found_rates(struct store *s, const struct setup *u, const struct bracket *b)
+{
+	TRY(sql_script(s, "CREATE TEMP TABLE found (strategy TEXT, x INTEGER, rate REAL, always "
+			  "INTEGER, exact INTEGER)"));
+	for (size_t i = 0; i < u->sweep.cells; i++) {
+		const struct cell *c = &u->sweep.cell[i];
+		bool paced = strategy_has_interval(c->config.strategy);
+		TRY(sql_change(s, "INSERT INTO found VALUES (?1, ?2, ?3, ?4, ?5)", "tnrii",
+			       c->section, paced ? c->config.run.sync_every : -1,
+			       b[i].high < all_rates.high ? b[i].high : NAN,
+			       (int64_t)(b[i].low <= all_rates.low), (int64_t)(models_of(c) > 0)));
+	}
+	return sql_script(
+		s,
+		"CREATE TEMP VIEW said AS SELECT *, strategy || ifnull(' with X=' || x, '') AS "
+		"name, CASE WHEN rate IS NULL THEN 'never' WHEN always THEN format('at most %.3g "
+		"mbit', rate / 1e6) WHEN rate >= 1e9 THEN format('%.3g gbit', rate / 1e9) ELSE "
+		"format('%.3g mbit', rate / 1e6) END AS text, row_number() OVER (ORDER BY rate IS "
+		"NULL, rate, rowid) AS i FROM found");
+}
+
+static const char rates_advice[] =
+	"SELECT 'allreduce: ' || text || '.' FROM said WHERE strategy = 'allreduce' UNION ALL "
+	"SELECT 'The least of the exact strategies: ' || name || ', ' || text || '.' FROM (SELECT "
+	"* FROM said WHERE exact ORDER BY i LIMIT 1) UNION ALL SELECT 'The least of all: ' || name "
+	"|| ', ' || text || '. An approximation costs accuracy: mvbench advise with --sim.rate "
+	"shows how much.' FROM said WHERE i = 1 AND NOT exact";
+
+/* The answer, then the rates of each strategy for its shortest and its longest interval, or all. */
+static char *print_rates(const struct setup *u, const struct bracket *b, const struct arguments *a,
 			 const struct advise_options *o, FILE *f)
 {
 	struct store *s AUTOCLOSE = sql_schema();
 	enum format format = format_of(o->format);
-	TRY(sql_script(s, "CREATE TEMP TABLE found (strategy TEXT, x INTEGER, rate REAL, always "
-			  "INTEGER)"));
-	for (size_t i = 0; i < u->sweep.cells; i++) {
-		const struct cell *c = &u->sweep.cell[i];
-		TRY(sql_change(s, "INSERT INTO found VALUES (?1, ?2, ?3, ?4)", "tnri", c->section,
-			       strategy_has_interval(c->config.strategy) ? c->config.run.sync_every
-									 : -1,
-			       b[i].high < all_rates.high ? b[i].high : NAN,
-			       (int64_t)(b[i].low <= all_rates.low)));
-	}
-	if (for_people(format))
-		fprintf(f,
-			"The least rate at which %lld workers on simulated %s compute for %g of "
-			"their time\n\n",
-			(long long)u->config.run.workers, u->sweep.cell[0].config.run.sim_platform,
-			o->utilisation);
-	return query_print(
-		s, f, format,
-		for_people(format)
-			? "SELECT strategy, x AS X, CASE WHEN rate IS NULL THEN 'never' "
-			  "WHEN always THEN format('at most %.3g mbit', rate / 1e6) "
-			  "WHEN rate >= 1e9 THEN format('%.3g gbit', rate / 1e9) ELSE "
-			  "format('%.3g mbit', rate / 1e6) END AS rate FROM found ORDER BY "
-			  "found.rate IS NULL, found.rate, rowid"
-			: "SELECT strategy, x AS sync_every, rate AS sim_rate FROM found "
-			  "ORDER BY rate IS NULL, rate, rowid",
-		NULL, 0, NULL);
+	int64_t rows = 0;
+	TRY(found_rates(s, u, b));
+	if (!for_people(format))
+		return query_print(s, f, format,
+				   "SELECT strategy, x AS sync_every, rate AS sim_rate FROM said "
+				   "ORDER BY i",
+				   NULL, 0, NULL);
+	put_question(u, a, f);
+	char *asked AUTOFREE = sentence("The least rate of links at which the workers compute for "
+					"%g %% of their time:",
+					100 * o->utilisation);
+	text_wrap(f, asked, 0);
+	fputc('\n', f);
+	TRY(put_points(s, f, rates_advice));
+	fputc('\n', f);
+	char *sql AUTOFREE = sentence(
+		"SELECT strategy, x AS X, text AS rate FROM (SELECT *, min(x) OVER w AS least, "
+		"max(x) OVER w AS most FROM said WINDOW w AS (PARTITION BY strategy)) WHERE %s "
+		"ORDER BY i",
+		o->all ? "1" : "x IS NULL OR x IN (least, most)");
+	TRY(query_print(s, f, format, sql, NULL, 0, &rows));
+	put_rest(f, format, rows, (int64_t)u->sweep.cells);
+	return NULL;
 }
 
 /* Rates are known within 1 % after these halvings of a factor of 10^8. */
-static char *advise_rates(struct setup *u, const struct advise_options *o, const char *copy,
-			  FILE *f, int *status)
+static char *advise_rates(struct setup *u, const struct arguments *a,
+			  const struct advise_options *o, const char *copy, FILE *f, int *status)
 {
 	enum { HALVINGS = 11 };
 	struct bracket *b AUTOFREE = must(calloc(u->sweep.cells, sizeof *b));
-	FILE *lines = must(fopen("/dev/null", "w"));
+	FILE *lines ENDS_WITH(file_close) = must(fopen("/dev/null", "w"));
 	char *wrong = NULL;
 	for (size_t i = 0; i < u->sweep.cells; i++)
 		b[i] = all_rates;
 	for (int k = 0; k < HALVINGS && !wrong && *status != EXIT_INTERRUPTED; k++) {
-		fprintf(stderr, "mvbench: %d of %d: %zu simulations\n", k + 1, HALVINGS,
-			u->sweep.cells);
+		char *what AUTOFREE = sentence("rates, %d of %d: %zu simulations", k + 1, HALVINGS,
+					       u->sweep.cells);
+		u->later_cells = (size_t)(HALVINGS - k - 1) * u->sweep.cells;
+		put_phase(what, u->cell_s * (double)(u->later_cells + u->sweep.cells));
 		wrong = halve(u, b, o->utilisation, copy, o->jobs, lines, status);
 	}
-	fclose(lines);
-	return wrong || *status == EXIT_INTERRUPTED ? wrong : print_rates(u, b, o, f);
+	return wrong || *status == EXIT_INTERRUPTED ? wrong : print_rates(u, b, a, o, f);
 }
 
 /* ---- Accuracy: trains cells on the simulated machines ---- */
 
 enum { SEEDS_MOST = 3 };
-
-static void file_close(FILE **f)
-{
-	fclose(*f);
-}
-
-/* Ends in the same model as one worker with the global batch, apart from rounding. */
-static bool is_exact(const struct cell *c)
-{
-	const struct strategy *s = c->config.strategy;
-	return (strcmp(s->plugin.name, "allreduce") == 0 || s->model_workers) &&
-	       !strstr(c->section, CODED);
-}
 
 /* Work whose results are read later: only an interruption of it is the command's. */
 static void keep_interruption(int *status, int of_part)
@@ -428,146 +527,138 @@ static void keep_interruption(int *status, int of_part)
 		*status = of_part;
 }
 
-/* The seconds of an epoch of this cell; NaN: it could not be simulated. */
-static char *epoch_seconds(struct store *s, const struct cell *c, double *seconds)
-{
-	*seconds = NAN;
-	return sql_reals(s, seconds, 1,
-			 "SELECT seconds_total / epochs_done FROM run_summary WHERE config_hash = "
-			 "?1 AND status = 'done' ORDER BY id DESC LIMIT 1",
-			 "t", c->hash);
-}
-
 /* A limited time to train in. */
 struct budget {
 	nsec until;
 	bool over;   /* what was under way then was given up */
 	char *fault; /* NULL, or why the cells cannot be trained */
+	int *seeds;  /* trained so far, of each cell */
+	size_t cells, runs;
 };
 
-/* Trains this cell with another seed each. *accuracy: the mean; NaN: none, or it diverged. */
-static char *train_cell(const struct setup *u, const struct cell *of, int64_t first, int64_t seeds,
-			const char *copy, struct budget *b, double *accuracy, int *status)
+/* Adds a trial of the cell for each seed from first on (0: the given one), below seeds. */
+static char *add_trials(const struct setup *u, const struct cell *of, int first, int seeds,
+			const char *copy, struct budget *b, struct sweep *trial)
 {
-	struct sweep trial ENDS_WITH(sweep_free) = {.cells = 0};
-	FILE *lines ENDS_WITH(file_close) = must(fopen("/dev/null", "w"));
-	const struct sweep_flags flags = {
-		.jobs = usable_cores(), .lines = lines, .until = b->until, .late = &b->over};
 	char *epochs AUTOFREE = sentence("%lld", (long long)u->config.run.epochs);
-	int of_part = EXIT_OK;
-	*accuracy = NAN;
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "mvbench: trains %s %s, at most %.0f s\n", of->section, of->what,
-			fmax(0, 1e-9 * (double)(b->until - clock_now())));
-	for (int64_t k = 0; k < seeds; k++) {
+	for (int k = first; k < seeds; k++) {
 		struct settings all ENDS_WITH(settings_free) = {.n = 0};
 		struct config c;
 		struct plan plan;
-		char *seed AUTOFREE = sentence("%lld", (long long)(u->config.run.seed + first + k));
+		char *seed AUTOFREE = sentence("%lld", (long long)(u->config.run.seed + k));
 		const struct setting own[] = {
 			{"sim.train", "true"}, {"epochs", epochs}, {"seed", seed}, {"db", copy}};
 		settings_add_config(&all, &of->config);
 		settings_give(&all, own, sizeof own / sizeof *own);
 		TRY(config_init(&c, all.setting, all.n, true));
 		b->fault = b->fault ? b->fault : plan_make(&c, &plan);
-		if (b->fault || !sweep_add(&trial, &c, of->section, 0)) {
+		if (b->fault || !sweep_add(trial, &c, of->section, 0)) {
 			config_fini(&c);
 			return NULL;
 		}
-		trial.cell[trial.cells - 1].plan = plan;
-		trial.cell[trial.cells - 1].what = sentence("seed %s", seed);
+		trial->cell[trial->cells - 1].plan = plan;
+		trial->cell[trial->cells - 1].what = sentence("seed %s", seed);
 	}
+	return NULL;
+}
+
+/* Trains this cell with one seed; the next time with the others. */
+static char *train_cell(const struct setup *u, size_t at, const char *copy, struct budget *b,
+			int *status)
+{
+	struct sweep trial ENDS_WITH(sweep_free) = {.cells = 0};
+	FILE *lines ENDS_WITH(file_close) = must(fopen("/dev/null", "w"));
+	const struct sweep_flags flags = {
+		.jobs = usable_cores(), .lines = lines, .until = b->until, .late = &b->over};
+	int of_part = EXIT_OK, had = b->seeds[at], seeds = had ? SEEDS_MOST : 1;
+	char *name AUTOFREE = cell_name(&u->sweep.cell[at]),
+		   *what AUTOFREE = sentence("trains %s%s", name, had ? " with other seeds" : "");
+	double left_s = 1e-9 * (double)(b->until - clock_now());
+	put_phase(what, fmax(0, left_s) + u->later_s);
+	TRY(add_trials(u, &u->sweep.cell[at], had, seeds, copy, b, &trial));
+	if (b->fault)
+		return NULL;
 	TRY(sweep_carry_out(&trial, &flags, &of_part));
+	b->seeds[at] = seeds;
+	b->cells += !had && !b->over;
+	b->runs += b->over ? 0 : trial.cells;
 	if (!b->over)
 		keep_interruption(status, of_part);
-	struct store *s AUTOCLOSE = NULL;
-	double sum = 0;
-	TRY(store_open(&s, copy, STORE_READ));
-	for (size_t i = 0; i < trial.cells; i++) {
-		double one = NAN;
-		TRY(sql_reals(s, &one, 1,
-			      "SELECT test_accuracy FROM run_summary WHERE config_hash = ?1 AND "
-			      "status = 'done' ORDER BY id DESC LIMIT 1",
-			      "t", trial.cell[i].hash));
-		sum += one;
-	}
-	*accuracy = sum / (double)trial.cells;
 	return NULL;
 }
 
-/* The indexes of the cells of several workers that were simulated, the fastest first. */
-static char *order_cells(const struct setup *u, const char *copy, size_t *order, size_t *n)
+/* The first cell that ends in the same model. */
+static size_t first_alike(const struct setup *u, size_t at)
 {
-	double *seconds AUTOFREE = must(calloc(u->sweep.cells, sizeof *seconds));
-	struct store *s AUTOCLOSE = NULL;
-	TRY(store_open(&s, copy, STORE_READ));
-	*n = 0;
-	for (size_t i = 0; i < u->sweep.cells; i++) {
-		TRY(epoch_seconds(s, &u->sweep.cell[i], &seconds[i]));
-		if (isnan(seconds[i]) || u->sweep.cell[i].config.strategy->local)
-			continue;
-		size_t k = (*n)++;
-		for (; k > 0 && seconds[order[k - 1]] > seconds[i]; k--)
-			order[k] = order[k - 1];
-		order[k] = i;
-	}
-	return NULL;
+	int64_t models = models_of(&u->sweep.cell[at]);
+	for (size_t i = 0; models && i < at; i++)
+		if (models_of(&u->sweep.cell[i]) == models)
+			return i;
+	return at;
 }
 
-/* What was trained, and how far it came. Heap. */
+/* *next: the cell to train now; the number of cells: none can change the choice. *judged: is the
+ * accuracy of allreduce known? */
+static char *find_training(const struct setup *u, const struct advise_options *o, const char *copy,
+			   const struct budget *b, size_t *next, int64_t *judged)
+{
+	struct store *s AUTOCLOSE = NULL;
+	*next = u->sweep.cells;
+	TRY(store_open(&s, copy, STORE_READ));
+	TRY(make_ranking(s, u, o));
+	TRY(sql_number(s, judged, "SELECT count(*) FROM ranking WHERE enough", ""));
+	struct sql q = sql_select(s, "SELECT cell, runs FROM worth ORDER BY turn, place", "");
+	while (*next == u->sweep.cells && sql_next(&q)) {
+		size_t at = first_alike(u, (size_t)sql_int(&q, 0) - 1);
+		int known = sql_int(&q, 1) > 0;
+		/* recorded accuracies stay as they are; what gave none is not trained again */
+		if (b->seeds[at] == known)
+			*next = at;
+	}
+	return sql_done(&q);
+}
+
+/* What was trained, and how far it came. Heap; NULL: there was nothing to train. */
 static char *say_trained(const struct setup *u, const struct advise_options *o,
-			 const struct budget *b, bool reference, size_t done, size_t all,
-			 bool found)
+			 const struct budget *b, bool judged)
 {
 	const long long epochs = (long long)u->config.run.epochs;
 	if (b->fault)
 		return sentence("Nothing was trained: %s.", b->fault);
-	if (!reference)
+	if (!judged && b->runs == 0 && !b->over)
+		return NULL; /* allreduce could not be simulated */
+	if (!judged)
 		return sentence("Accuracy: unknown, because %lld epoch%s of allreduce %s within "
 				"--train=%gs.",
 				epochs, plural(epochs), b->over ? "do not end" : "gave none",
 				o->train);
-	return sentence("Trained here in %.0f s, for %lld epoch%s on the simulated machines: "
-			"allreduce, and %zu of the %zu that are faster, from the fastest on%s.",
+	if (b->runs == 0 && !b->over)
+		return sentence("Nothing was trained: recorded runs have all accuracies that can "
+				"change the choice.");
+	return sentence("Trained here in %.0f s, for %lld epoch%s on the simulated machines: %zu "
+			"of the strategies and intervals, in %zu run%s%s.",
 			o->train - 1e-9 * (double)(b->until - clock_now()), epochs, plural(epochs),
-			done, all,
-			found        ? "; the last one is accurate enough"
-			: done < all ? "; then the time of --train was over"
-				     : "");
+			b->cells, b->runs, plural((int64_t)b->runs),
+			b->over ? "; then the time of --train was over" : "");
 }
 
-/* Cells that are slower than the fastest exact one need no training. What was trained: in
+/* Trains until no accuracy can change the choice, or the time is over. What was trained: in
  * u->trained. */
 static char *train_cells(struct setup *u, const struct advise_options *o, const char *copy,
 			 int *status)
 {
-	const double most_lost = 0.005;
-	size_t *order AUTOFREE = must(calloc(u->sweep.cells, sizeof *order)), n, all = 0, done = 0,
-		      at = 0;
-	double exact = NAN, accuracy = NAN;
-	struct budget b = {.until = clock_now() + (nsec)(1e9 * o->train)};
-	TRY(order_cells(u, copy, order, &n));
-	while (all < n && !is_exact(&u->sweep.cell[order[all]]))
-		all++;
-	while (at < n && strcmp(u->sweep.cell[order[at]].section, "allreduce") != 0)
-		at++;
-	if (at == n)
-		return NULL;
-	const struct cell *reference = &u->sweep.cell[order[at]], *found = NULL;
-	char *wrong = train_cell(u, reference, 0, 1, copy, &b, &exact, status);
-	const bool judged = isfinite(exact);
-	while (!wrong && judged && done < all && !found && !b.over && !b.fault &&
+	int *seeds AUTOFREE = must(calloc(u->sweep.cells, sizeof *seeds));
+	struct budget b = {.until = clock_now() + (nsec)(1e9 * o->train), .seeds = seeds};
+	size_t next;
+	int64_t judged = 0;
+	char *wrong = find_training(u, o, copy, &b, &next, &judged);
+	while (!wrong && next < u->sweep.cells && !b.over && !b.fault &&
 	       *status != EXIT_INTERRUPTED) {
-		const struct cell *c = &u->sweep.cell[order[done]];
-		wrong = train_cell(u, c, 0, 1, copy, &b, &accuracy, status);
-		done += !b.over;
-		if (accuracy >= exact - most_lost)
-			found = c;
+		wrong = train_cell(u, next, copy, &b, status);
+		if (!wrong)
+			wrong = find_training(u, o, copy, &b, &next, &judged);
 	}
-	for (int k = 0; k < 2 && !wrong && found && !b.over && *status != EXIT_INTERRUPTED; k++)
-		wrong = train_cell(u, k ? found : reference, 1, SEEDS_MOST - 1, copy, &b, &accuracy,
-				   status);
-	u->trained = say_trained(u, o, &b, judged, done, all, found);
+	u->trained = say_trained(u, o, &b, judged > 0);
 	free(b.fault);
 	return wrong;
 }
@@ -594,20 +685,49 @@ static char *find_error(struct setup *u, const char *copy)
 	return NULL;
 }
 
-/* Simulates these cells with one setting changed, and says which is the fastest then, an exact one
- * first if it is as fast within the error. */
+/* order[n]: the cells that are simulated again; *choice, heap: the name of the answer, or NULL;
+ * *known: some accuracies are known. */
+static char *find_turned(const struct setup *u, const struct advise_options *o, const char *copy,
+			 size_t *order, size_t *n, char **choice, int64_t *known)
+{
+	struct store *s AUTOCLOSE = NULL;
+	*n = 0;
+	TRY(store_open(&s, copy, STORE_READ));
+	TRY(make_ranking(s, u, o));
+	TRY(sql_first(s, choice, "SELECT name FROM tied WHERE i = 1", ""));
+	TRY(sql_number(s, known, "SELECT known FROM tied WHERE i = 1", ""));
+	struct sql q = sql_select(s,
+				  "SELECT cell FROM ranking WHERE place <= ?1 OR exact OR enough "
+				  "OR strategy = 'allreduce' ORDER BY place",
+				  "i", (int64_t)FASTEST);
+	while (sql_next(&q))
+		order[(*n)++] = (size_t)sql_int(&q, 0) - 1;
+	return sql_done(&q);
+}
+
+/* Compares the answer for u's cells with this one. *says: heap. */
+static char *compare_choice(const struct setup *u, const struct advise_options *o, const char *copy,
+			    const char *choice, char **says)
+{
+	struct store *s AUTOCLOSE = NULL;
+	TRY(store_open(&s, copy, STORE_READ));
+	TRY(make_ranking(s, u, o));
+	return sql_first(
+		s, says,
+		"SELECT iif(EXISTS (SELECT 1 FROM tied AS t WHERE t.name = ?1 AND t.exact = "
+		"f.exact), 'the answer stays', printf('the answer becomes %s, %.4g s an epoch', "
+		"name, epoch_seconds)) FROM tied AS f WHERE i = 1",
+		"t", choice);
+}
+
+/* Simulates these cells with one setting changed. */
 static char *turn(struct setup *u, const struct advise_options *o, const char *copy,
-		  const size_t *order, size_t n, const char *what, double rate, double factor,
-		  FILE *f, int *status)
+		  const size_t *order, size_t n, double rate, double factor, const char *choice,
+		  char **says, int *status)
 {
 	struct sweep all = u->sweep, some = {.cells = n};
-	struct store *s AUTOCLOSE = NULL;
 	FILE *lines ENDS_WITH(file_close) = must(fopen("/dev/null", "w"));
-	double *seconds AUTOFREE = must(calloc(n, sizeof *seconds)), least = INFINITY;
-	const struct cell *best = NULL, *exact = NULL;
 	int of_part = EXIT_OK;
-	if (isatty(STDERR_FILENO))
-		fprintf(stderr, "mvbench: simulates %zu cells with %s\n", n, what);
 	some.cell = must(calloc(n, sizeof *some.cell));
 	for (size_t i = 0; i < n; i++) {
 		some.cell[i] = all.cell[order[i]]; /* borrowed, except for what changes here */
@@ -622,28 +742,10 @@ static char *turn(struct setup *u, const struct advise_options *o, const char *c
 	}
 	u->sweep = some;
 	char *wrong = advise_simulate(u, copy, o->jobs, lines, &of_part);
-	u->sweep = all;
 	keep_interruption(status, of_part);
-	wrong = wrong ? wrong : store_open(&s, copy, STORE_READ);
-	for (size_t i = 0; i < n && !wrong; i++) {
-		wrong = epoch_seconds(s, &some.cell[i], &seconds[i]);
-		least = fmin(least, seconds[i]);
-	}
-	for (size_t i = 0; i < n && !wrong; i++) {
-		const struct cell *c = &some.cell[i];
-		if (seconds[i] == least)
-			best = c;
-		if (is_exact(c) && seconds[i] <= (1 + u->error[1]) * least &&
-		    (!exact || seconds[i] < seconds[exact - some.cell]))
-			exact = c;
-	}
-	best = exact ? exact : best;
-	if (best && !wrong) {
-		bool paced = strategy_has_interval(best->config.strategy);
-		fprintf(f, "%swith %s: %s%s%s, %.4g s an epoch", ftell(f) ? "; " : "By time, ",
-			what, best->section, paced ? " with " : "", paced ? best->what : "",
-			seconds[best - some.cell]);
-	}
+	if (!wrong && *status != EXIT_INTERRUPTED)
+		wrong = compare_choice(u, o, copy, choice, says);
+	u->sweep = all;
 	free(some.cell);
 	return wrong;
 }
@@ -691,30 +793,37 @@ static char *find_rate(const struct setup *u, double *rate)
 	return NULL;
 }
 
-/* The fastest cells, and all exact ones, with half and twice the rate and the step time: u->turns.
- */
+/* With half and twice the rate and the step time: u->turns. */
 static char *find_turns(struct setup *u, const struct advise_options *o, const char *copy,
 			int *status)
 {
-	enum { FASTEST = 12 };
-	static const char *const what[] = {"half the rate", "twice the rate", "half the step time",
-					   "twice the step time"};
-	size_t *order AUTOFREE = must(calloc(u->sweep.cells, sizeof *order)), n, some = 0;
+	static const char *const what[TURNS] = {"half the rate", "twice the rate",
+						"half the step time", "twice the step time"};
+	size_t *order AUTOFREE = must(calloc(u->sweep.cells, sizeof *order)), n;
+	int64_t known = 0;
+	char *choice AUTOFREE = NULL, *wrong = NULL;
 	double rate;
-	char *wrong = NULL;
-	TRY(order_cells(u, copy, order, &n));
+	TRY(find_turned(u, o, copy, order, &n, &choice, &known));
 	TRY(find_rate(u, &rate));
-	for (size_t i = 0; i < n; i++)
-		if (i < FASTEST || is_exact(&u->sweep.cell[order[i]]))
-			order[some++] = order[i];
-	for (int k = 0; k < 4 && some > 1 && !wrong && *status != EXIT_INTERRUPTED; k += 2) {
+	for (int k = 0; k < TURNS && choice && !wrong && *status != EXIT_INTERRUPTED; k += 2) {
 		struct text t;
 		FILE *f = text_open(&t);
 		for (int j = k;
 		     j < k + 2 && !wrong && (k || rate > 0) && *status != EXIT_INTERRUPTED; j++) {
 			double by = j % 2 ? 2 : 0.5;
-			wrong = turn(u, o, copy, order, some, what[j], k ? 0 : by * rate,
-				     k ? by : 1, f, status);
+			char *says AUTOFREE = NULL,
+				   *phase AUTOFREE =
+					   sentence("simulates %zu cells with %s", n, what[j]);
+			u->later_cells = (size_t)(TURNS - 1 - j) * n;
+			put_phase(phase, u->cell_s * (double)(u->later_cells + n));
+			wrong = turn(u, o, copy, order, n, k ? 0 : by * rate, k ? by : 1, choice,
+				     &says, status);
+			if (says)
+				fprintf(f, "%s %s %s",
+					ftell(f) ? "; with"
+					: known  ? "Among those accurate enough, with"
+						 : "With",
+					what[j], says);
 		}
 		char *text AUTOFREE = text_close(&t);
 		if (*text && !wrong)
@@ -727,9 +836,9 @@ static char *find_turns(struct setup *u, const struct advise_options *o, const c
 
 #define SHARE(x) ROUND("%.1f", "100 * " x)
 static const struct column ranking_columns[] = {
-	SHOWN("place", "#", NULL),
-	PLAIN("strategy"),
-	SHOWN("sync_every", "X", NULL),
+	COLUMN("place", .head = "#", .key = true),
+	KEY("strategy"),
+	COLUMN("sync_every", .head = "X", .key = true),
 	HIDDEN("workers"),
 	SHOWN("epoch_seconds", "epoch s", ROUND("%.4g", "epoch_seconds")),
 	SHOWN("speedup", "speedup", ROUND("%.3g", "speedup")),
@@ -753,7 +862,10 @@ static char *advise_simulate(struct setup *u, const char *copy, int64_t jobs, FI
 	const struct sweep_flags flags = {.jobs = jobs           ? jobs
 						  : *h->lab_rate ? 1 /* a sweep insists */
 								 : usable_cores(),
-					  .lines = lines};
+					  .lines = lines,
+					  .later_cells = u->later_cells,
+					  .later_s = u->later_s};
+	const nsec began = clock_now();
 	if (access(h->db, F_OK) == 0 && access(copy, F_OK) != 0) {
 		struct store *s AUTOCLOSE = NULL;
 		TRY(store_open(&s, h->db, STORE_READ)); /* finds all that is wrong with it */
@@ -761,22 +873,26 @@ static char *advise_simulate(struct setup *u, const char *copy, int64_t jobs, FI
 	}
 	for (size_t i = 0; i < u->sweep.cells; i++)
 		u->sweep.cell[i].config.harness.db = copy;
-	return sweep_carry_out(&u->sweep, &flags, status);
+	TRY(sweep_carry_out(&u->sweep, &flags, status));
+	u->cell_s = 1e-9 * (double)(clock_now() - began) / (double)u->sweep.cells;
+	return NULL;
 }
 
 static char *fill_cells(struct store *s, const struct setup *u)
 {
 	TRY(sql_script(s, "CREATE TEMP TABLE allowed (id INTEGER PRIMARY KEY); " /* runs */
 			  "CREATE TEMP TABLE cell (place INTEGER PRIMARY KEY, strategy TEXT, "
-			  "plugin TEXT, epoch_time TEXT, x INTEGER, hash TEXT, exact INTEGER); "
+			  "plugin TEXT, epoch_time TEXT, x INTEGER, hash TEXT, models INTEGER, "
+			  "step_rows INTEGER); "
 			  "CREATE TEMP TABLE refused (strategy TEXT, because TEXT)"));
 	for (size_t i = 0; i < u->sweep.cells; i++) {
 		const struct cell *c = &u->sweep.cell[i];
 		const struct strategy *of = c->config.strategy;
-		TRY(sql_change(s, "INSERT INTO cell VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6)",
-			       "tttnti", c->section, of->plugin.name, of->epoch_time,
+		int64_t models = models_of(c);
+		TRY(sql_change(s, "INSERT INTO cell VALUES (NULL, ?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+			       "tttntni", c->section, of->plugin.name, of->epoch_time,
 			       strategy_has_interval(of) ? c->config.run.sync_every : -1, c->hash,
-			       (int64_t)is_exact(c)));
+			       models ? models : -1, config_step_rows(&c->config)));
 	}
 	for (size_t i = 0; i < u->refused.n; i++)
 		TRY(sql_change(s, "INSERT INTO refused VALUES (?1, ?2)", "tt",
@@ -784,68 +900,46 @@ static char *fill_cells(struct store *s, const struct setup *u)
 	return NULL;
 }
 
-/* Prints the rows, if there are any. */
-static char *print_part(struct store *s, FILE *f, enum format format, const char *head,
-			const char *sql)
+/* Prints a point for each row, if there are any. */
+static char *print_part(struct store *s, FILE *f, const char *head, const char *sql)
 {
 	char *any AUTOFREE = NULL;
 	TRY(sql_first(s, &any, sql, ""));
 	if (!any)
 		return NULL;
-	fprintf(f, "\n%s\n%s", head, format == FORMAT_MARKDOWN ? "\n" : "");
-	return query_print(s, f, format, sql, NULL, 0, NULL);
+	fprintf(f, "\n%s\n", head);
+	return put_points(s, f, sql);
 }
 
-static void put_point(FILE *f, const char *text)
-{
-	char *visible AUTOFREE = text_visible(text);
-	fputs("- ", f);
-	text_wrap(f, visible, 2);
-}
-
-/* Sentences of table advice with these places. */
-static char *print_advice(struct store *s, FILE *f, int64_t from, int64_t to)
-{
-	struct sql q = sql_select(
-		s, "SELECT says FROM advice WHERE place BETWEEN ?1 AND ?2 ORDER BY place", "ii",
-		from, to);
-	while (sql_next(&q))
-		put_point(f, sql_text(&q, 0));
-	return sql_done(&q);
-}
+#define REFUSED_PART "Not simulated:", "SELECT strategy || ': ' || because FROM refused"
 
 /* The answer, then what it rests on. */
-static char *advise_print_text(const struct setup *u, struct store *s, FILE *f, enum format format)
+static char *advise_print_text(const struct setup *u, const struct arguments *a,
+			       const struct advise_options *o, struct store *s, FILE *f)
 {
-	const struct run *r = &u->config.run;
+	enum format format = format_of(o->format);
 	int64_t rows = 0, all = 0;
-	char *head AUTOFREE = sentence(
-		"%s, batch %lld, %lld workers on simulated %s: %lld parameters, %lld steps an "
-		"epoch",
-		r->workload, (long long)r->batch, (long long)r->workers,
-		u->sweep.cell[0].config.run.sim_platform, (long long)u->params,
-		(long long)u->steps);
-	char *visible AUTOFREE = text_visible(head);
-	text_wrap(f, visible, 0);
-	fputc('\n', f);
-	TRY(print_advice(s, f, 0, 9));
+	put_question(u, a, f);
+	TRY(put_points(s, f, "SELECT says FROM advice WHERE place < 10 ORDER BY place"));
 	for (size_t i = 0; i < sizeof u->turns / sizeof *u->turns; i++)
 		if (u->turns[i])
 			put_point(f, u->turns[i]);
+	char *doubt AUTOFREE = u->doubt ? sentence("In doubt: %s", u->doubt) : NULL;
+	if (doubt)
+		put_point(f, doubt);
 	TRY(sql_number(s, &all, "SELECT count(*) FROM ranking", ""));
 	fputc('\n', f);
-	TRY(columns_print(s, f, format, ranking_columns, "ranking_head", &rows, NULL));
-	if (rows < all)
-		fprintf(f, "%s(%lld of %lld rows: --format=csv has all)\n",
-			format == FORMAT_MARKDOWN ? "\n" : "", (long long)rows, (long long)all);
-	TRY(print_part(s, f, format,
-		       "What takes time (X: the interval, N: workers, G: workers "
-		       "that share a model):",
-		       "SELECT plugin AS strategy, epoch_time AS 'an epoch takes' FROM ranking "
-		       "WHERE epoch_time IS NOT NULL GROUP BY plugin ORDER BY min(place)"));
-	TRY(print_part(s, f, format, "Not simulated:", "SELECT * FROM refused"));
-	fputs("\nDetails:\n", f);
-	return print_advice(s, f, 10, INT64_MAX);
+	TRY(columns_print(s, f, format, ranking_columns, o->all ? "ranking" : "ranking_head", &rows,
+			  NULL));
+	put_rest(f, format, rows, all);
+	TRY(print_part(s, f,
+		       "What an epoch takes (X: the interval, N: workers, G: workers that "
+		       "share a model):",
+		       "SELECT plugin || ': ' || epoch_time FROM ranking WHERE epoch_time IS NOT "
+		       "NULL GROUP BY plugin ORDER BY min(place)"));
+	TRY(print_part(s, f, REFUSED_PART));
+	return print_part(s, f,
+			  "Details:", "SELECT says FROM advice WHERE place >= 10 ORDER BY place");
 }
 
 /* Makes the tables of advise.sql. */
@@ -854,7 +948,7 @@ static char *make_ranking(struct store *s, const struct setup *u, const struct a
 	TRY(fill_cells(s, u));
 	TRY(database_selected(s, "INSERT INTO allowed SELECT id FROM run_summary", o->where,
 			      u->config.harness.label));
-	if (u->trained)
+	if (u->trains)
 		TRY(sql_change(s,
 			       "INSERT OR IGNORE INTO allowed SELECT id FROM run_summary WHERE "
 			       "label = 'advise' AND test_accuracy IS NOT NULL",
@@ -863,37 +957,46 @@ static char *make_ranking(struct store *s, const struct setup *u, const struct a
 			  u->error[1], u->error_from);
 }
 
-/* Does a recorded run show that a faster strategy than the exact ones is accurate enough? */
-static char *is_answered(const struct setup *u, const struct advise_options *o, const char *copy,
-			 bool *answered)
-{
-	struct store *s AUTOCLOSE = NULL;
-	int64_t n = 0;
-	TRY(store_open(&s, copy, STORE_READ));
-	TRY(make_ranking(s, u, o));
-	TRY(sql_number(
-		s, &n,
-		"SELECT count(*) FROM good WHERE NOT exact AND test_accuracy IS NOT NULL AND "
-		"place < (SELECT min(place) FROM ranking WHERE exact)",
-		""));
-	*answered = n > 0;
-	return NULL;
-}
-
-static char *answer(const struct setup *u, const struct advise_options *o, const char *copy,
-		    FILE *f)
+static char *answer(const struct setup *u, const struct arguments *a,
+		    const struct advise_options *o, const char *copy, FILE *f)
 {
 	struct store *s AUTOCLOSE = NULL;
 	enum format format = format_of(o->format);
 	TRY(store_open(&s, copy, STORE_READ));
 	TRY(make_ranking(s, u, o));
 	if (for_people(format))
-		return advise_print_text(u, s, f, format);
-	TRY(print_part(s, stderr, FORMAT_TEXT, "Not simulated:", "SELECT * FROM refused"));
+		return advise_print_text(u, a, o, s, f);
+	TRY(print_part(s, stderr, REFUSED_PART));
 	return columns_print(s, f, format, ranking_columns, "ranking", NULL, NULL);
 }
 
-static char *advise(struct setup *u, const struct advise_options *o, int *status)
+/* Simulates and trains all that the answer needs. */
+static char *find_answer(struct setup *u, const struct advise_options *o, const char *copy,
+			 FILE *lines, int *status)
+{
+	bool turns = o->changes && for_people(format_of(o->format));
+	size_t turned = FASTEST;
+	for (size_t i = 0; i < u->sweep.cells; i++)
+		turned += models_of(&u->sweep.cell[i]) > 0;
+	u->later_cells = turns ? TURNS * turned : 0;
+	u->later_s = u->trains ? o->train : 0;
+	char *what AUTOFREE = sentence("simulates %zu cells", u->sweep.cells);
+	put_phase(what, 0);
+	TRY(advise_simulate(u, copy, o->jobs, lines, status));
+	if (*status == EXIT_INTERRUPTED)
+		return NULL;
+	TRY(find_error(u, copy));
+	u->later_s = u->cell_s * (double)u->later_cells;
+	if (u->trains)
+		TRY(train_cells(u, o, copy, status));
+	u->later_s = 0;
+	if (turns && *status != EXIT_INTERRUPTED)
+		TRY(find_turns(u, o, copy, status));
+	return NULL;
+}
+
+static char *advise(struct setup *u, const struct arguments *a, const struct advise_options *o,
+		    int *status)
 {
 	char *folder AUTOREMOVED = NULL;
 	struct output out;
@@ -903,22 +1006,13 @@ static char *advise(struct setup *u, const struct advise_options *o, int *status
 	FILE *nowhere ENDS_WITH(file_close) = must(fopen("/dev/null", "w"));
 	FILE *lines = progress_has_bars() ? nowhere : stderr;
 	TRY(output_open(&out, "--out=", o->out));
-	char *wrong = u->rates ? advise_rates(u, o, copy, out.f, status)
-			       : advise_simulate(u, copy, o->jobs, lines, status);
-	bool ranks = !wrong && !u->rates && *status != EXIT_INTERRUPTED, answered = false;
-	if (ranks)
-		wrong = find_error(u, copy);
-	if (ranks && !wrong && o->changes && for_people(format_of(o->format)))
-		wrong = find_turns(u, o, copy, status);
-	if (ranks && !wrong && u->trains && *status != EXIT_INTERRUPTED)
-		wrong = is_answered(u, o, copy, &answered);
-	if (ranks && !wrong && u->trains && !answered && *status != EXIT_INTERRUPTED)
-		wrong = train_cells(u, o, copy, status);
+	char *wrong = u->rates ? advise_rates(u, a, o, copy, out.f, status)
+			       : find_answer(u, o, copy, lines, status);
 	if (!wrong && *status == EXIT_INTERRUPTED) {
 		free(output_close(&out, sentence("%s", INTERRUPTED))); /* an older file remains */
 		return NULL;
 	}
-	return output_close(&out, wrong || u->rates ? wrong : answer(u, o, copy, out.f));
+	return output_close(&out, wrong || u->rates ? wrong : answer(u, a, o, copy, out.f));
 }
 
 /* ---- The command --------------------------------------------------------- */
@@ -934,9 +1028,9 @@ static char *run_advise(void *options_given, struct arguments *a, int *status)
 	const char *with_gradients = arguments_value(a, "sim.train");
 	u.trains = o->train > 0 && !(with_gradients && strcmp(with_gradients, "false") == 0);
 	TRY(setup_read(&u, a, o));
-	if (u.doubt)
+	if (u.doubt && (u.rates || !for_people(format_of(o->format)))) /* the answer has none */
 		fprintf(stderr, "mvbench advise: %s\n", u.doubt);
-	return advise(&u, o, status);
+	return advise(&u, a, o, status);
 }
 
 const struct command command_advise = {
@@ -948,20 +1042,23 @@ const struct command command_advise = {
 		"--codecs, and ranks the times. The "
 		"first sentences are the answer: which one to choose, which are as fast within the "
 		"simulator's error (an exact strategy comes first among these), its accuracy, and "
-		"what half and twice the rate and the step time would change. Below are the times, "
+		"whether half and twice the rate and the step time change it. Below are the times, "
 		"and what takes them: computing, communicating, waiting. Strategies that cannot be "
 		"simulated are listed with the reason.\n\n"
-		"Accuracies are those of recorded runs. If they do not answer, the fastest are "
-		"trained on the simulated machines, for at most --train. No run is recorded.\n\n"
-		"Give the options of mvbench run that describe the training: --workload, --batch, "
-		"--workers (default: one for each core), --servers, --straggle, and options of "
-		"strategies, such as --downpour.send=8. The simulated machine is this one, or "
-		"those of --hostfile, as mvbench calibrate measured them. It can also be a "
-		"cluster: --platform=sim --sim.platform=NAME --sim.step-time=TIME. With "
-		"--utilisation=0.8 the answer is instead, for each strategy and interval, the "
+		"Accuracies are those of recorded runs. What these do not answer is trained on the "
+		"simulated machines, for at most --train. No run is recorded.\n\n"
+		"Give the options of mvbench run that describe the job: --workload, --batch, "
+		"--workers (default: one for each core), --epochs, --lr, --servers, --straggle, "
+		"and options of strategies, such as --downpour.send=8. --db has recorded runs and "
+		"calibrations; --label and --where select runs.\n\n"
+		"The simulated machine is this one, or those of --hostfile, as mvbench calibrate "
+		"measured them. It can also be a cluster: --platform=sim --sim.platform=NAME "
+		"--sim.step-time=TIME. The name cluster takes --sim.rate, --sim.latency, "
+		"--sim.nodes, --sim.gpus and --sim.inner-rate. mvbench run --help=all has all "
+		"options, and sim/README.md explains clusters.\n\n"
+		"With --utilisation=0.8 the answer is instead, for each strategy and interval, the "
 		"least rate of the cluster's links at which workers compute for 80 % of their "
-		"time; without --sim.platform, of --sim.platform=cluster. Recorded runs count "
-		"with the same --epochs, --lr and so on; --label and --where select them.\n\n"
+		"time; without --sim.platform, of --sim.platform=cluster.\n\n"
 		"The time of the command grows with the workers and the steps of an epoch; fewer "
 		"--intervals take less. Simulated messages always make progress: overlapping "
 		"hides less in a real run. The errors of mvbench validate in this database "

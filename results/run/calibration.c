@@ -534,10 +534,10 @@ char *calibration_doubt(const struct config *c, const struct plan *p)
 	simulation_fini(&s);
 	if (share >= CORES_SHARE_LEAST)
 		return NULL;
+	char *words AUTOFREE = calibrate_words(c, is_local(c) ? (int)c->run.workers : 1);
 	return sentence("calibration %lld had only %.0f %% of its cores, because other processes "
-			"ran; its times may be too long: repeat it with mvbench calibrate "
-			"--quiet-wait=60s",
-			(long long)id, 100 * share);
+			"ran. Times may be wrong. Repeat it: %s --quiet-wait=60s",
+			(long long)id, 100 * share, words);
 }
 
 char *simulation_inputs(const struct config *c, const struct plan *p)

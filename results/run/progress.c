@@ -221,12 +221,13 @@ void meter_step(struct meter *m, size_t done)
 	nsec now = clock_now(), took = now - m->began;
 	if (!m->terminal || took < SHORT_NS || now - m->drawn < REDRAW_NS || done == 0)
 		return;
-	double part = (double)done / (double)m->of;
+	double part = (double)done / (double)m->of,
+	       parts = (double)(m->of - done + m->later) / (double)done;
 	char *left AUTOFREE = sentence("%s %zu/%zu ", m->what, done, m->of);
 	struct text t;
 	FILE *f = text_open(&t);
 	fprintf(f, " %3.0f %%  ETA ", 100 * part);
-	duration_put(f, 1e-9 * (double)took * (1 - part) / part);
+	duration_put(f, 1e-9 * (double)took * parts + m->later_s);
 	char *state AUTOFREE = text_close(&t);
 	progress_put_bar(left, true, part, state);
 	m->drawn = now;

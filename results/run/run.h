@@ -37,6 +37,8 @@ void progress_epoch(FILE *f, const struct epoch_row *row, int64_t epochs); /* th
 struct meter {
 	const char *what; /* "figure" */
 	size_t of;
+	size_t later;   /* parts of other work that follow these: for the time left, */
+	double later_s; /* and what follows them, at most [s] */
 	bool terminal;
 	nsec began, drawn;
 };

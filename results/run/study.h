@@ -91,6 +91,8 @@ struct sweep_flags {
 	FILE *lines;    /* for the lines about cells; NULL: stdout, or stderr where that has JSON */
 	nsec until;     /* cells that run then are interrupted, others not begun; 0: no limit */
 	bool *late;     /* gets whether that happened; with a limit only */
+	size_t later_cells; /* for the time left: how many cells follow these, */
+	double later_s;     /* and other work, at most [s] */
 };
 
 /* The options of these commands; at: path to the fields in OWNER. */

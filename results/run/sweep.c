@@ -522,6 +522,8 @@ static void do_side_by_side(struct doing *d)
 	sigaddset(&signals, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &signals, &before);
 	meter_start(&d->meter, "cell", d->left);
+	d->meter.later = d->flags->later_cells;
+	d->meter.later_s = d->flags->later_s;
 	bool unbound = getenv("MVBENCH_UNBOUND");
 	/* otherwise all runs would bind their ranks to the same cores */
 	setenv("MVBENCH_UNBOUND", "1", 1);

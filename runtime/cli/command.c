@@ -142,7 +142,7 @@ static void help_page(const struct help *p, int level, const struct command *c, 
 		help_head(p, 1, "OPTIONS");
 	help_options(p, NULL, c->options);
 	if (c->run_options && strcmp(c->name, "run") != 0)
-		help_words(p, "It takes options of mvbench run too: mvbench run --help.");
+		help_words(p, "It takes options of mvbench run too: mvbench run --help=all.");
 	if (more && *more && !p->roff)
 		help_verbatim(p, more);
 }

@@ -161,12 +161,16 @@ static char *share_batch(struct config *c, const struct setting *given, size_t n
 	return NULL;
 }
 
-int64_t config_epoch_steps(const struct config *c, size_t rows)
+int64_t config_step_rows(const struct config *c)
 {
 	const struct run *run = &c->run;
-	int64_t models = run->workers / config_model_workers(c),
-		together = run->global_batch ? run->global_batch
-					     : models * run->batch * run->accumulate;
+	int64_t models = run->workers / config_model_workers(c);
+	return run->global_batch ? run->global_batch : models * run->batch * run->accumulate;
+}
+
+int64_t config_epoch_steps(const struct config *c, size_t rows)
+{
+	int64_t together = config_step_rows(c);
 	return ((int64_t)rows + together - 1) / together;
 }
 

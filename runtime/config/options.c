@@ -181,6 +181,17 @@ char *option_full_name(const char *owner, const struct option *o)
 	return owner ? sentence("%s.%s", owner, o->name) : sentence("%s", o->name);
 }
 
+/* A default of 0 often turns an option off: it is no example then. */
+static const char *example_of(const struct option *o)
+{
+	if (!o->def || strtod(o->def, NULL) != 0)
+		return o->def;
+	return o->type == OPT_TIME && in_range(o, 1)     ? "1s"
+	       : o->type == OPT_RATE && in_range(o, 1e9) ? "1gbit"
+	       : o->type == OPT_REAL && in_range(o, 0.5) ? "0.5"
+							 : o->def;
+}
+
 /* "--lr=fast: give a number from 0 to 1000, such as --lr=0.1." */
 static char *refuse_value(const struct option *o, const char *owner, const char *text)
 {
@@ -201,7 +212,7 @@ static char *refuse_value(const struct option *o, const char *owner, const char 
 	range_text(o, 9e18, range, sizeof(range));
 	const char *link = !range[0] ? "" : range[0] == 'a' ? " of " : " from "; /* at least ... */
 	return sentence("--%s=%s: give %s%s%s, such as --%s=%s", name, text, kinds[o->type], link,
-			range, name, o->def);
+			range, name, example_of(o));
 }
 
 /* Reads digits, point and exponent, then one unit of the list (NULL: none). 0 needs no unit. */

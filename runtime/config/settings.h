@@ -74,6 +74,8 @@ char *time_check(const char *name, const char *text, double *seconds);
 bool strategy_has_interval(const struct strategy *s);
 /* The number of workers that share one model: from the strategy, or 1. */
 int config_model_workers(const struct config *c);
+/* Rows of all workers' mini-batches in a step. */
+int64_t config_step_rows(const struct config *c);
 /* Steps of a pass over so many rows, if all workers make the same number. */
 int64_t config_epoch_steps(const struct config *c, size_t rows);
 

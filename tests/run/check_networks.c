@@ -532,11 +532,17 @@ TEST(rates_are_sought_on_a_cluster_by_default)
 	};
 	const char *advise = "./mvbench advise --utilisation=0.8 --platform=sim --workload=softmax "
 			     "--batch=60 --train-rows=120 --workers=2 --sim.step-time=100s "
-			     "--intervals=4 --data-dir=$FOLDER --db=$FOLDER/none.db";
+			     "--intervals=2,4,8 --data-dir=$FOLDER --db=$FOLDER/none.db";
 	char *found AUTOFREE = sentence("%s 2>/dev/null", advise);
-	expect_command(EXIT_OK, found,
-		       "at which 2 workers on simulated cluster compute for 0.8 of their time");
-	ck_assert_msg(strstr(output, "at most 0.1") != NULL, "%s", output);
+	expect_command(EXIT_OK, found, "2 workers on simulated cluster");
+	ck_assert_msg(strstr(output, "compute for 80 % of their time:") &&
+			      strstr(output, "\n- allreduce: at most 0.1"),
+		      "%s", output);
+	/* of each strategy, the shortest and the longest interval */
+	int rows = 0;
+	for (const char *at = output; (at = strstr(at, "\nperiodic  ")); at++)
+		rows++;
+	ck_assert_msg(rows == 2 && strstr(output, "rows: --all prints all)"), "%s", output);
 	for (size_t i = 0; i < COUNT(row); i++) {
 		char *wrong AUTOFREE = sentence("%s %s 2>&1", advise, row[i].how);
 		expect_command(EXIT_USER, wrong, row[i].says);

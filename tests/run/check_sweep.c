@@ -1025,6 +1025,10 @@ TEST(meter_shows_the_part_and_the_time_left)
 		fputs("(after a second)", stderr);
 		m.began -= INT64_C(30000000000);
 		meter_step(&m, 1);
+		m.later = 4; /* (2 + 4) * 15 s, and another minute */
+		m.later_s = 60;
+		m.drawn = 0;
+		meter_step(&m, 2);
 		meter_end(&m);
 		fflush(NULL);
 		_exit(0);
@@ -1032,7 +1036,8 @@ TEST(meter_shows_the_part_and_the_time_left)
 	ck_assert_int_eq(waitpid(child, &status, 0), child);
 	char *said AUTOFREE = folder_read("err");
 	ck_assert_msg(strncmp(said, "(after a second)\rtable 1/4 [", 28) == 0 &&
-			      strstr(said, "  25 %  ETA 1:30") && strstr(said, "\r\033[K"),
+			      strstr(said, "  25 %  ETA 1:30") &&
+			      strstr(said, "  50 %  ETA 2:30") && strstr(said, "\r\033[K"),
 		      "%s", said);
 }
 

@@ -329,6 +329,22 @@ static void refuse_bare_time(const struct table_of *t, const struct option *o)
 		refused(t, o, "5");
 }
 
+TEST(examples_in_messages_turn_no_option_off)
+{
+	static const struct {
+		const char *name, *wrong, *says;
+	} row[] = {
+		{"quiet-wait", "60", ", such as --quiet-wait=1s"},
+		{"sim.rate", "10", ", such as --sim.rate=1gbit"},
+		{"lr", "fast", ", such as --lr=0.1"},
+	};
+	for (size_t i = 0; i < COUNT(row); i++) {
+		const struct option *o;
+		char *says AUTOFREE = config_check(row[i].name, row[i].wrong, &o);
+		ck_assert_msg(says && strstr(says, row[i].says), "%s", says ? says : "no message");
+	}
+}
+
 /* 5 alone could be meant as seconds or as milliseconds. */
 TEST(times_without_unit_are_refused)
 {

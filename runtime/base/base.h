@@ -49,9 +49,6 @@ sigset_t end_signals(void);
 bool end_is_requested(void);
 /* The same; the signal is then no longer pending. */
 bool end_take(void);
-/* From here on such a signal prints these words, which must stay, and removes unfinished output
- * files, before it ends this process. */
-void end_explain(const char *words);
 /* Starts a thread that blocks all signals, which are for the program's own threads. */
 bool thread_start(pthread_t *thread, void *(*loop)(void *self), void *self);
 
@@ -213,6 +210,9 @@ int stream_failure(FILE *f);
 EXPORTED char *output_close(struct output *o, char *wrong);
 /* Removes the files of outputs that are open; a signal's handler may call it. */
 void outputs_remove(void);
+/* From here on a signal that ends programs prints these words, which must stay, and removes
+ * unfinished output files, before it ends this process. */
+void end_explain(const char *words);
 
 /* ---- Installed files ---- */
 

@@ -325,6 +325,32 @@ void outputs_remove(void)
 			unlink(unfinished[i]);
 }
 
+static struct {
+	pid_t process; /* a child inherits the handler, and only ends */
+	const char *words;
+} explained;
+
+/* Calls only what a handler may call. The signal ends the process when this returns. */
+static void explain_end(int number)
+{
+	if (getpid() == explained.process) {
+		outputs_remove();
+		write_all(STDERR_FILENO, explained.words, strlen(explained.words));
+	}
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+void end_explain(const char *words)
+{
+	sigset_t signals = end_signals();
+	explained.words = words;
+	explained.process = getpid();
+	for (int i = 1; i < SIGRTMIN; i++)
+		if (sigismember(&signals, i))
+			signal(i, explain_end);
+}
+
 /* A new file next to the other, with the other's permissions if it exists; locked until it is
  * closed. Removes such files of killed processes. */
 static FILE *open_temporary(struct output *o, const struct stat *old)

@@ -140,11 +140,10 @@ int complain(char *wrong)
 	return EXIT_USER;
 }
 
-static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
-
 /* Linux keeps a blocked signal even if it is ignored, as by nohup. */
 sigset_t end_signals(void)
 {
+	static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
 	sigset_t signals;
 	sigemptyset(&signals);
 	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
@@ -171,32 +170,6 @@ bool end_take(void)
 	while (sigtimedwait(&signals, NULL, &now) > 0)
 		taken = true;
 	return taken;
-}
-
-static struct {
-	pid_t process; /* a child inherits the handler, and only ends */
-	const char *words;
-} explained;
-
-/* Calls only what a handler may call. The signal ends the process when this returns. */
-static void explain_end(int number)
-{
-	if (getpid() == explained.process) {
-		outputs_remove();
-		write_all(STDERR_FILENO, explained.words, strlen(explained.words));
-	}
-	signal(number, SIG_DFL);
-	raise(number);
-}
-
-void end_explain(const char *words)
-{
-	sigset_t signals = end_signals();
-	explained.words = words;
-	explained.process = getpid();
-	for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-		if (sigismember(&signals, ends[i]))
-			signal(ends[i], explain_end);
 }
 
 bool thread_start(pthread_t *thread, void *(*loop)(void *self), void *self)

@@ -174,9 +174,9 @@ const struct command command_compare = {
 		"or equal, by the test and the margins of mvbench table --versus, but for this "
 		"pair alone: without the table's correction for the number of rows. It is "
 		"Student's t of the differences seed by seed if both sides share two seeds or "
-		"more, otherwise Welch's t; for seconds, Welch's t of their logarithms. p is two-sided. There is "
-		"no test of one run, because it has no spread. Times are compared only if the work "
-		"is the same.",
+		"more, otherwise Welch's t; for seconds, Welch's t of their logarithms. p is "
+		"two-sided. There is no test of one run, because it has no spread. Times are "
+		"compared only if the work is the same.",
 	.options = options,
 	.size = sizeof(OWNER),
 	.pages = true,

@@ -933,7 +933,7 @@ static char *advise_print_text(const struct setup *u, const struct arguments *a,
 			  NULL));
 	put_rest(f, format, rows, all);
 	TRY(print_part(s, f,
-		       "What an epoch takes (X: the interval, N: workers, G: workers that "
+		       "What an epoch takes (X: interval, N: workers, G: workers that "
 		       "share a model):",
 		       "SELECT plugin || ': ' || epoch_time FROM ranking WHERE epoch_time IS NOT "
 		       "NULL GROUP BY plugin ORDER BY min(place)"));
